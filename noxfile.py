@@ -56,6 +56,7 @@ CLIENTS = {
     "openai": "openai[realtime]>=3,<4",
     "livekit": "livekit-plugins-openai==1.8.9",
     "pipecat": "pipecat-ai[openai]==1.14.0",
+    "deepgram": "deepgram-sdk>=7,<8",
 }
 # vLLM without its engine: its realtime connection, and what that imports.
 VLLM = "vllm==0.33.0"
@@ -366,7 +367,8 @@ def benchmark_page(session: nox.Session) -> None:
 @nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
 def clients(session: nox.Session, client: str) -> None:
     """Test wlk-serve with real clients, unmodified: nox -s clients, or "clients(livekit)"."""
-    sources = _sources("core", "serve", "plugins/wlk-whisper")
+    protocols = [f"plugins/{name}" for name in PLUGINS if name.startswith("wlk-protocol-")]
+    sources = _sources("core", "serve", "plugins/wlk-whisper", *protocols)
     session.install(CLIENTS[client], *_group("test"), *sources)
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
     tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))

@@ -1,0 +1,264 @@
+"""
+Deepgram's live transcription, ``/v1/listen``.
+
+The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+import json
+import math
+import string
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    SpeechStarted,
+)
+from wlk_serve.protocols import RequestError, as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from wlk_core.session import Event
+    from wlk_core.tokens import ASRToken
+    from wlk_protocol_deepgram.query import ListenQuery
+    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
+
+__all__ = ["ListenProtocol"]
+
+_DIGITS = 3  # of times in seconds
+
+
+class ListenProtocol:
+    """
+    One connection; a `ClientProtocol` without I/O.
+
+    Results with `is_final` follow each other without a gap, and their joined transcripts are the
+    text.  Committed words wait for the next ones, or for the end of the utterance, so that the last
+    words of an utterance come with `speech_final` or `from_finalize`, where clients look for them.
+    Interim results show them at once.
+    """
+
+    replaceable: ClassVar[Collection[str | None]] = ()
+
+    def __init__(self, audio: SessionAudio, info: SessionInfo, query: ListenQuery) -> None:
+        self._audio = audio
+        self._info = info
+        self._query = query
+        self._rest = b""  # of a sample
+        self._words: list[ASRToken] = []  # committed, of no final result yet
+        self._start = 0.0  # of the next result, in seconds
+        self._shown: Message = {}  # the last interim result
+        self._last_word_end: float | None = None  # of an utterance whose end is not reported yet
+        self._is_silent = False  # since its endpoint
+        self._finalizes = 0  # requests whose answer has not come
+        self._speakers: dict[int | str, int] = {}
+
+    def begin(self) -> list[Message]:
+        """Return no message: Deepgram sends none before a result."""
+        return []
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Apply audio, or a message of the client."""
+        try:
+            return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
+        except RequestError as error:
+            return self.refuse(error)
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return the message of an error."""
+        variant = str(error.code or "error").upper()
+        return [
+            {"type": "Error", "description": str(error), "message": str(error), "variant": variant}
+        ]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply what happened to the audio."""
+        match event:
+            case SpeechStarted():
+                self._is_silent = False
+                if self._query.has_speech_started:
+                    yield {"type": "SpeechStarted", "channel": [0], "timestamp": _time(event.start)}
+            case Commit():
+                if self._words:
+                    yield self._final(max(token.end for token in self._words))
+                self._words += event.tokens
+                self._last_word_end = max(token.end for token in self._words)
+                yield from self._interim((), event.audio_time)
+            case HypothesisChange():
+                yield from self._interim(event.transcript.tokens, event.audio_time)
+            case Endpoint():
+                yield from self._end_utterance(event)
+            case Failure(is_final=True):
+                yield from self.refuse(as_request_error(event.error))
+            case End():
+                yield from self._end_stream(event)
+
+    def end(self) -> list[Message]:
+        """End the audio; may be called again."""
+        was_over = self._audio.is_over
+        self._audio.end()
+        return [] if self._audio.segments or was_over else [self._metadata()]
+
+    def _append(self, data: bytes) -> Iterator[Message]:
+        if self._audio.is_ended:
+            return
+        if not data:  # how older clients close a stream
+            yield from self.end()
+            return
+        data = self._rest + data
+        whole = len(data) - len(data) % self._query.sample_bytes
+        self._rest = data[whole:]
+        self._audio.append(data[:whole])
+        yield from self._utterance_end(self._audio.seconds)
+
+    def _apply(self, text: str) -> Iterator[Message]:
+        try:
+            fields: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        match fields.get("type") if isinstance(fields, dict) else None:
+            case "KeepAlive":
+                pass  # it moves no clock
+            case "CloseStream":
+                yield from self.end()
+            case "Finalize" if not self._audio.is_ended:
+                if self._audio.commit() is None:
+                    yield self._final(self._start, from_finalize=True)
+                else:
+                    self._finalizes += 1
+            case "Finalize":
+                pass  # the end follows anyway
+            case _:
+                raise RequestError(
+                    f"expected audio, KeepAlive, Finalize or CloseStream, got {text[:100]!r}",
+                    code="invalid_message",
+                )
+
+    def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
+        self._is_silent = True
+        is_finalize = event.reason == "commit" and self._finalizes > 0
+        self._finalizes -= is_finalize
+        if is_finalize or self._words or (event.reason == "silence" and self._query.ends_speech):
+            yield self._final(
+                event.time,
+                from_finalize=is_finalize,
+                speech_final=is_finalize or self._query.ends_speech,
+            )
+
+    def _end_stream(self, event: End) -> Iterator[Message]:
+        if self._words:
+            yield self._final(event.audio_time)
+        yield from self._utterance_end(math.inf)
+        if self._audio.is_ended and not self._audio.has_failed:
+            yield self._metadata()
+
+    def _utterance_end(self, now: float) -> Iterator[Message]:
+        """Report that no word has followed for long enough, by the clock of the audio."""
+        wait, end = self._query.utterance_end, self._last_word_end
+        if wait is None or end is None or not self._is_silent or now < end + wait:
+            return
+        self._last_word_end = None
+        yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": _time(end)}
+
+    def _interim(self, hypothesis: Iterable[ASRToken], now: float) -> Iterator[Message]:
+        tokens = [*self._words, *hypothesis]
+        if not self._query.has_interims or not tokens:
+            return
+        shown = self._channel(tokens)
+        if shown != self._shown:
+            self._shown = shown
+            yield self._results(shown, max(now, self._start), is_final=False)
+
+    def _final(
+        self, end: float, *, speech_final: bool = False, from_finalize: bool = False
+    ) -> Message:
+        tokens, self._words, self._shown = self._words, [], {}
+        end = max(end, self._start, *(token.end for token in tokens), 0.0)
+        results = self._results(
+            self._channel(tokens),
+            end,
+            is_final=True,
+            speech_final=speech_final,
+            from_finalize=from_finalize,
+        )
+        self._start = end
+        return results
+
+    def _results(
+        self,
+        channel: Message,
+        end: float,
+        *,
+        is_final: bool,
+        speech_final: bool = False,
+        from_finalize: bool = False,
+    ) -> Message:
+        return {
+            "type": "Results",
+            "channel_index": [0, 1],
+            "start": _time(self._start),
+            "duration": _time(end - self._start),
+            "is_final": is_final,
+            "speech_final": speech_final,
+            "from_finalize": from_finalize,
+            "channel": channel,
+            "metadata": {
+                "request_id": self._info.id,
+                "model_uuid": self._info.card.name,
+                "model_info": self._model_info(),
+            },
+        }
+
+    def _channel(self, tokens: Sequence[ASRToken]) -> Message:
+        words = [self._word(token) for token in tokens if token.text.strip()]
+        known = [word["confidence"] for word in words if word["confidence"] is not None]
+        return {
+            "alternatives": [
+                {
+                    "transcript": "".join(token.text for token in tokens).strip(),
+                    "confidence": sum(known) / len(known) if known else 0.0,
+                    "words": [{**word, "confidence": word["confidence"] or 0.0} for word in words],
+                }
+            ]
+        }
+
+    def _word(self, token: ASRToken) -> Message:
+        text = token.text.strip()
+        word: Message = {
+            "word": text.strip(string.punctuation).lower() or text,
+            "punctuated_word": text,
+            "start": _time(token.start),
+            "end": _time(token.end),
+            "confidence": token.probability,
+        }
+        if self._query.has_speakers and token.speaker is not None:
+            word["speaker"] = self._speakers.setdefault(token.speaker, len(self._speakers))
+        return word
+
+    def _metadata(self) -> Message:
+        return {
+            "type": "Metadata",
+            "transaction_key": "deprecated",
+            "request_id": self._info.id,
+            "sha256": "",
+            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "duration": _time(self._audio.seconds),
+            "channels": 1,
+            "models": [self._info.card.name],
+            "model_info": {self._info.card.name: self._model_info()},
+        }
+
+    def _model_info(self) -> Message:
+        card = self._info.card
+        return {"name": card.name, "version": "", "arch": card.spec.name}
+
+
+def _time(seconds: float) -> float:
+    return round(seconds, _DIGITS)

@@ -1,0 +1,109 @@
+"""Deepgram's own SDK, unmodified but for the address: ``listen.v1``."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+
+import pytest
+
+deepgram = pytest.importorskip("deepgram")
+
+from deepgram.core.events import EventType  # noqa: E402 -- after the skip
+from deepgram.environment import DeepgramClientEnvironment  # noqa: E402 -- as above
+from websockets.exceptions import InvalidStatus  # noqa: E402 -- as above
+
+from .conftest import KEY  # noqa: E402 -- as above
+
+WAIT = 60.0  # seconds after which a test that waits has failed
+RATE = 16_000
+BYTES = 2 * RATE  # of a second
+
+
+def connected(server, key):
+    """Return the SDK with another address."""
+    names = [*inspect.signature(DeepgramClientEnvironment).parameters]
+    address = server.address.removesuffix("/v1").replace("http", "ws")
+    environment = DeepgramClientEnvironment(**dict.fromkeys(names, address))
+    return deepgram.DeepgramClient(api_key=key, environment=environment)
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    """Return the SDK with the key of the server."""
+    return connected(server, KEY)
+
+
+@pytest.fixture
+def listen(client):
+    """Return a function that sends audio in parts, with what follows each, and returns answers."""
+
+    def listen(audio, *, size=3200, finalize_at=(), **options):
+        found = []
+        settings = {"model": "nova-3", "encoding": "linear16", "sample_rate": RATE}
+        with client.listen.v1.connect(**settings, **options) as socket:
+            socket.on(EventType.MESSAGE, found.append)
+            thread = threading.Thread(target=socket.start_listening)
+            thread.start()
+            finalizes = sorted(finalize_at)
+            for start in range(0, len(audio), size):
+                while finalizes and start >= finalizes[0]:
+                    finalizes.pop(0)
+                    socket.send_finalize()
+                    socket.send_keep_alive()
+                socket.send_media(audio[start : start + size])
+            socket.send_close_stream()
+            thread.join(WAIT)
+        assert not thread.is_alive()
+        return found
+
+    return listen
+
+
+def finals(messages):
+    """Return the final results."""
+    return [message for message in messages if message.type == "Results" and message.is_final]
+
+
+def words(messages):
+    """Return the words of the final results."""
+    alternatives = [message.channel.alternatives[0] for message in finals(messages)]
+    return " ".join(alternative.transcript for alternative in alternatives).split()
+
+
+@pytest.mark.parametrize("size", [640, 999, 401_280])
+def test_the_words_are_those_of_the_command_line(listen, speech, expected, size):
+    """In parts of any size, of whole samples or not; the types are those of the SDK."""
+    messages = listen(
+        speech(RATE), size=size, interim_results=True, vad_events=True, utterance_end_ms=1000
+    )
+
+    assert expected.words == words(messages)
+    kinds = {message.type for message in messages}
+    assert {"Results", "SpeechStarted", "UtteranceEnd", "Metadata"} == kinds
+    assert "Metadata" == messages[-1].type
+    assert finals(messages)[-1].speech_final
+
+
+def test_ten_finalizes_lose_and_double_nothing(listen, speech, expected):
+    """Each is answered; they are sent between words, as voice agents do."""
+    gaps = [round((start - 0.04) * RATE) * 2 for start in expected.starts[1:11]]
+    messages = listen(speech(RATE), size=640, finalize_at=gaps, interim_results=True)
+
+    assert expected.words == words(messages)
+    assert 10 == sum(bool(message.from_finalize) for message in finals(messages))
+
+
+def test_a_wrong_key_is_refused(server):
+    """With Deepgram's fields."""
+    with (
+        pytest.raises(InvalidStatus) as refusal,
+        connected(server, "wrong").listen.v1.connect(
+            model="nova-3", encoding="linear16", sample_rate=RATE
+        ),
+    ):
+        pass
+
+    assert 401 == refusal.value.response.status_code
+    assert "INVALID_AUTH" == json.loads(refusal.value.response.body)["err_code"]

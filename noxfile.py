@@ -368,7 +368,7 @@ def benchmark_page(session: nox.Session) -> None:
 def clients(session: nox.Session, client: str) -> None:
     """Test wlk-serve with real clients, unmodified: nox -s clients, or "clients(livekit)"."""
     protocols = [f"plugins/{name}" for name in PLUGINS if name.startswith("wlk-protocol-")]
-    sources = _sources("core", "serve", "plugins/wlk-whisper", *protocols)
+    sources = _sources("core", "conformance", "serve", "plugins/wlk-whisper", *protocols)
     session.install(CLIENTS[client], *_group("test"), *sources)
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
     tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))

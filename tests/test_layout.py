@@ -47,7 +47,13 @@ def packages():
 
 def plugins():
     """Return the packages that offer backends."""
-    return [package for package in packages() if package.id not in SHARED]
+    others = {*SHARED, *(package.id for package in protocols())}
+    return [package for package in packages() if package.id not in others]
+
+
+def protocols():
+    """Return the packages that offer protocols of wlk-serve."""
+    return [package for package in packages() if package.id.startswith("wlk-protocol-")]
 
 
 def imports_of(path):
@@ -80,6 +86,17 @@ def test_a_plugin_has_the_files_and_folders_of_the_plan(package):
     assert set() == files - FILES
     assert set() == rooms - ROOMS
     assert {"__init__.py", "plugin.py", "py.typed"} <= files
+
+
+@pytest.mark.parametrize("package", protocols())
+def test_the_hook_of_a_protocol_is_in_its_routes(package):
+    """What its clients send and receive is in files beside it."""
+    files = {entry.name for entry in package.iterdir() if entry.is_file()}
+    project = tomllib.loads((package.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+
+    assert {"__init__.py", "py.typed", "routes.py"} < files
+    points = project["project"]["entry-points"]["wlk.protocols"]
+    assert {f"{package.name}.routes"} == set(points.values())
 
 
 @pytest.mark.parametrize("package", plugins())

@@ -13,7 +13,7 @@ from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Endpoint, Failure
 from wlk_core.tokens import ASRToken
-from wlk_protocol_vllm import VllmProtocol
+from wlk_protocol_vllm.protocol import VllmProtocol
 from wlk_serve.protocols import SessionAudio, SessionInfo, StreamSettings
 
 SECOND = base64.b64encode(bytes(32_000)).decode()

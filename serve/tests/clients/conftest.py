@@ -105,7 +105,7 @@ class ServeProcess:
 
 @contextmanager
 def running(*options, **places):
-    """Yield a server process; it must end with 0 and write lines of its sessions and its end alone."""
+    """Yield a server process, which must end with 0 and write of its sessions and its end alone."""
     server = ServeProcess(*options, **places)
     server.start()
     try:

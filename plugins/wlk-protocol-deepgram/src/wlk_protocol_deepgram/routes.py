@@ -1,0 +1,64 @@
+"""The routes of Deepgram's clients: where they put keys, and how they are refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+
+from wlk_protocol_deepgram.listen import ListenProtocol
+from wlk_protocol_deepgram.query import ListenQuery
+from wlk_serve.protocols import Opening, RequestError, SocketRoute, header_keys, hookimpl
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from wlk_serve.protocols import Handshake, ModelCard
+
+__all__ = ["wlk_protocols"]
+
+_SUBPROTOCOL = "token"  # browsers offer it and, beside it, the key
+
+
+def _keys(connection: HTTPConnection) -> list[str]:
+    offered = connection.scope.get("subprotocols", [])
+    return [*header_keys(connection.headers), *(offered[1:] if _SUBPROTOCOL in offered else [])]
+
+
+def _refuse(error: RequestError) -> JSONResponse:
+    code = "INVALID_AUTH" if error.code == "invalid_api_key" else str(error.code).upper()
+    body = {"err_code": code, "err_msg": str(error), "request_id": ""}
+    return JSONResponse(body, error.status, {"dg-error": str(error)[:200]})
+
+
+def _open_listen(handshake: Handshake) -> Opening:
+    card = _served_card(handshake)
+    query = ListenQuery.parse(handshake.query, card)
+    return Opening(
+        make=lambda audio, info: ListenProtocol(audio, info, query),
+        card=card,
+        settings=query.settings,
+        subprotocol=_SUBPROTOCOL if _SUBPROTOCOL in handshake.subprotocols else None,
+    )
+
+
+def _served_card(handshake: Handshake) -> ModelCard:
+    """Return the card of the model that a client names, the default one for Deepgram's own."""
+    try:
+        return handshake.card(handshake.query.get("model"))
+    except RequestError:
+        return handshake.card(None)
+
+
+@hookimpl
+def wlk_protocols() -> list[SocketRoute]:
+    """Return the WebSocket of the first version."""
+    return [
+        SocketRoute(
+            protocol="deepgram",
+            path="/v1/listen",
+            open=_open_listen,
+            keys=_keys,
+            refuse=_refuse,
+        )
+    ]

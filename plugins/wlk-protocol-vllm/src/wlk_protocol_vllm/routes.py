@@ -1,0 +1,24 @@
+"""The route of vLLM's clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wlk_protocol_vllm.protocol import VllmProtocol
+from wlk_serve.protocols import Opening, SocketRoute, StreamSettings, hookimpl
+
+if TYPE_CHECKING:
+    from wlk_serve.protocols import Handshake
+
+__all__ = ["wlk_protocols"]
+
+
+def _open(handshake: Handshake) -> Opening:
+    card = handshake.card(handshake.query.get("model"))
+    return Opening(make=VllmProtocol, card=card, settings=StreamSettings(language=card.language))
+
+
+@hookimpl
+def wlk_protocols() -> list[SocketRoute]:
+    """Return the WebSocket of vLLM's clients."""
+    return [SocketRoute(protocol="vllm", path="/vllm/v1/realtime", open=_open)]

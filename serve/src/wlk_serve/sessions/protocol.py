@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
@@ -67,11 +67,14 @@ class ClientProtocol(Protocol):
     wait are sent and the socket is closed.
     """
 
-    replaceable: ClassVar[Collection[str | None]]
-    """Values of the field "type" of which only the newest message matters; None for no such field.
+    @property
+    def replaceable(self) -> Collection[str | None]:
+        """
+        Values of the field "type" of which only the newest message matters.
 
-    While a message waits for a slow client, a newer one of its type replaces it.
-    """
+        None stands for messages without a type.  While one waits for a slow client, a newer one of
+        its type replaces it.
+        """
 
     def begin(self) -> Iterable[Message]:
         """Return the first messages of a connection."""

@@ -1,0 +1,1 @@
+"""Clients of WhisperLiveKit at wlk-serve."""

@@ -1,0 +1,190 @@
+"""
+The messages of WhisperLiveKit's WebSocket ``/asr``.
+
+The source is whisperlivekit 0.2.26: basic_server.py, timed_objects.py, diff_protocol.py, its page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wlk_core.session import End, Failure, HypothesisChange, Lag, Timeline
+from wlk_core.session.timeline import TextLine
+from wlk_serve.protocols import SegmentEnd, as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from wlk_core.session import Event
+    from wlk_core.session.timeline import Line
+    from wlk_serve.protocols import Message, RequestError, SessionAudio, SessionInfo
+
+__all__ = ["MODES", "AsrProtocol"]
+
+MODES = ("full", "diff")
+_MAX_LINES = 200  # of a state, as many as its page shows
+_SAMPLE_BYTES = 2
+_SILENCE, _FIRST_SPEAKER = -2, 1
+_CONTAINERS = (b"\x1aE\xdf\xa3", b"OggS", b"RIFF", b"fLaC")  # how WebM and others begin
+
+
+class AsrProtocol:
+    """
+    One connection; a `ClientProtocol` without I/O.
+
+    Every change sends the state of the whole text in mode "full", of at most 200 lines, which a
+    newer one replaces while it waits.  In mode "diff" it sends the lines that changed.
+    """
+
+    def __init__(self, audio: SessionAudio, _info: SessionInfo, *, is_diff: bool = False) -> None:
+        self._audio = audio
+        self._is_diff = is_diff
+        #: A full state has no type.
+        self.replaceable: Collection[str | None] = () if is_diff else (None,)
+        self._timeline = Timeline()
+        self._lines: list[Line] = []  # of the timeline
+        self._speakers: dict[int | str, int] = {}
+        self._hypothesis = ""
+        self._lag = 0.0
+        self._error = ""
+        self._rest = b""  # of a sample
+        self._has_begun = False
+        self._sent: Message = {}  # the last state
+        self._sequence = 0
+
+    def begin(self) -> list[Message]:
+        """
+        Return the configuration: clients are to send samples and no container.
+
+        They then send 16-bit samples at 16 kHz, those in browsers from an AudioWorklet.
+        """
+        mode = MODES[self._is_diff]
+        return [{"type": "config", "useAudioWorklet": True, "mode": mode}]
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Apply samples, or the end of the audio, which is an empty message."""
+        if self._audio.is_ended:
+            return []
+        if isinstance(data, str):
+            return [_error("expected binary messages with 16-bit samples at 16 kHz")]
+        if not data:
+            return self.end()
+        if not self._has_begun and data.startswith(_CONTAINERS):
+            message = (
+                "expected 16-bit samples at 16 kHz, as the message config says, got a container"
+            )
+            return [_error(message), *self.end()]
+        self._has_begun = True
+        data = self._rest + data
+        whole = len(data) - len(data) % _SAMPLE_BYTES
+        self._rest = data[whole:]
+        self._audio.append(data[:whole])
+        return []
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return the message of an error."""
+        return [_error(str(error))]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply what happened to the audio."""
+        if isinstance(event, SegmentEnd):
+            return
+        index = self._timeline.add(event)
+        self._lines[index:] = self._timeline.lines_from(index)
+        match event:
+            case HypothesisChange():
+                self._hypothesis = "".join(token.text for token in event.transcript.tokens)
+            case Lag():
+                self._lag = round(event.seconds, 2)
+            case Failure(is_final=True):
+                self._error = str(as_request_error(event.error))
+        yield from self._update()
+        if isinstance(event, End) and self._audio.is_ended:
+            yield {"type": "ready_to_stop"}
+
+    def end(self) -> list[Message]:
+        """End the audio; may be called again."""
+        was_over = self._audio.is_over
+        self._audio.end()
+        return [] if self._audio.segments or was_over else [{"type": "ready_to_stop"}]
+
+    def _update(self) -> Iterator[Message]:
+        state = self._state()
+        if state == self._sent:
+            return
+        last, self._sent = self._sent, state
+        self._sequence += 1
+        if not self._is_diff:
+            yield state
+        elif not last:
+            yield {"type": "snapshot", "seq": self._sequence, **state}
+        else:
+            yield {"type": "diff", "seq": self._sequence, **_difference(last, state)}
+
+    def _state(self) -> Message:
+        lines = [self._line(line) for line in self._lines[-_MAX_LINES:]]
+        has_sound = bool(lines or self._hypothesis)
+        state: Message = {
+            "status": "active_transcription" if has_sound else "no_audio_detected",
+            "lines": lines,
+            "buffer_transcription": self._hypothesis,
+            "buffer_diarization": "",
+            "buffer_translation": "",
+            "remaining_time_transcription": self._lag,
+            "remaining_time_transcription_processing": self._lag,
+            "remaining_time_transcription_policy": 0.0,
+            "remaining_time_diarization": 0.0,
+        }
+        return {**state, "status": "error", "error": self._error} if self._error else state
+
+    def _line(self, line: Line) -> Message:
+        record: Message = {
+            "speaker": _SILENCE,
+            "text": "",
+            "start": _clock(line.start),
+            "end": _clock(line.end),
+        }
+        if isinstance(line, TextLine):
+            record["speaker"], record["text"] = self._speaker(line.speaker), line.text
+            if line.translation is not None:
+                record["translation"] = line.translation
+            if language := line.tokens[0].detected_language:
+                record["detected_language"] = language
+        return record
+
+    def _speaker(self, speaker: int | str | None) -> int:
+        """Return the number of a speaker, from 1 in the order in which they spoke."""
+        if speaker is None:
+            return _FIRST_SPEAKER
+        return self._speakers.setdefault(speaker, _FIRST_SPEAKER + len(self._speakers))
+
+
+def _difference(last: Message, state: Message) -> Message:
+    """Return the fields of a diff: lines dropped in front, and those after the common ones."""
+    lines, before = state["lines"], last["lines"]
+    pruned = 0
+    if len(lines) == _MAX_LINES and len(before) == _MAX_LINES and lines[0] != before[0]:
+        pruned = before.index(lines[0]) if lines[0] in before else len(before)
+    kept = before[pruned:]
+    common = 0
+    while common < min(len(kept), len(lines)) and kept[common] == lines[common]:
+        common += 1
+    fields = {name: value for name, value in state.items() if name != "lines"}
+    fields["n_lines"] = len(lines)
+    if pruned:
+        fields["lines_pruned"] = pruned
+    if lines[common:]:
+        fields["new_lines"] = lines[common:]
+    return fields
+
+
+def _error(message: str) -> Message:
+    return {"type": "error", "error": message}
+
+
+def _clock(seconds: float) -> str:
+    """Return a time as H:MM:SS.cc."""
+    hundredths = round(seconds * 100)
+    minutes, hundredths = divmod(hundredths, 6000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"

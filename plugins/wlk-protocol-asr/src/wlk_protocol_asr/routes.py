@@ -1,0 +1,63 @@
+"""The WebSocket ``/asr``: where its clients put keys and settings, and how they are refused."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from wlk_protocol_asr.protocol import MODES, AsrProtocol
+from wlk_serve.protocols import (
+    CloseSocket,
+    Opening,
+    RequestError,
+    SocketRoute,
+    StreamSettings,
+    header_keys,
+    hookimpl,
+)
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from wlk_serve.protocols import Handshake
+
+__all__ = ["wlk_protocols"]
+
+_BAD_KEY, _BAD_SETTINGS, _OVERLOADED = 4401, 4400, 1013  # close codes
+_KEY_STATUS = 401
+_TEMPORARY = {429, 503}
+_NONE = {"", "none"}  # of a target language, as forms send it
+
+
+def _keys(connection: HTTPConnection) -> list[str]:
+    return [*header_keys(connection.headers), *connection.query_params.getlist("token")]
+
+
+def _refuse(error: RequestError) -> CloseSocket:
+    if error.status == _KEY_STATUS:
+        return CloseSocket(code=_BAD_KEY)  # before the socket is accepted
+    code = _OVERLOADED if error.status in _TEMPORARY else _BAD_SETTINGS
+    return CloseSocket(code=code, message={"type": "error", "error": str(error)})
+
+
+def _open(handshake: Handshake) -> Opening:
+    query = handshake.query
+    card = handshake.card(query.get("model"))
+    mode = query.get("mode", "full")
+    if mode not in MODES:
+        raise RequestError(f"expected mode as {' or '.join(MODES)}, got {mode[:100]!r}")
+    if query.get("target_language", "").lower() not in _NONE:
+        raise RequestError("expected no target_language: this server does not translate")
+    language = query.get("language", "")
+    code = None if language == "auto" else card.check_language(language) or card.language
+    return Opening(
+        make=partial(AsrProtocol, is_diff=mode == "diff"),
+        card=card,
+        settings=StreamSettings(language=code),
+    )
+
+
+@hookimpl
+def wlk_protocols() -> list[SocketRoute]:
+    """Return the WebSocket of WhisperLiveKit's clients."""
+    return [SocketRoute(protocol="asr", path="/asr", open=_open, keys=_keys, refuse=_refuse)]

@@ -1,0 +1,248 @@
+"""Messages of WhisperLiveKit's clients, in and out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from hypothesis import given, strategies
+import pytest
+from starlette.datastructures import QueryParams
+
+from wlk_core.errors import BackendError
+from wlk_core.processor import StreamStats
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    Lag,
+    SilenceSpan,
+    SpeakerTurn,
+)
+from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript
+from wlk_protocol_asr.protocol import AsrProtocol
+from wlk_protocol_asr.routes import wlk_protocols
+from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo, StreamSettings
+
+SECOND = bytes(32_000)
+END = End(audio_time=9.0, stats=StreamStats(), latency=None)
+(ROUTE,) = wlk_protocols()
+
+
+class Client:
+    """A client whose streams are opened at once."""
+
+    def __init__(self, *, is_diff=False):
+        self.audio = SessionAudio(StreamSettings())
+        info = SessionInfo(id="sess_0", card=None)
+        self.protocol = AsrProtocol(self.audio, info, is_diff=is_diff)
+
+    def send(self, *messages):
+        """Return the answers to *messages*."""
+        answers = []
+        for message in messages:
+            answers += self.protocol.receive(message)
+            if self.audio.needs_stream:
+                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
+                names = ("receive", "commit", "end_audio", "close")
+                self.audio.open(SimpleNamespace(**dict.fromkeys(names, nothing)))
+        return answers
+
+    def happen(self, *events):
+        """Return the messages of *events* of the stream."""
+        found = self.audio.events(self.audio.segment.stream, events)
+        return [message for event in found for message in self.protocol.handle(event)]
+
+
+@pytest.fixture
+def client():
+    """Return a client that has sent a second."""
+    client = Client()
+    client.send(SECOND)
+    return client
+
+
+def commit(text, start=0.0, **fields):
+    """Return the event of a committed word of half a second."""
+    return Commit((ASRToken(start, start + 0.5, f" {text}", **fields),), start + 1)
+
+
+def texts(message):
+    """Return speaker and text of each line."""
+    return [(line["speaker"], line["text"]) for line in message["lines"]]
+
+
+def test_the_first_message_asks_for_samples(client):
+    """The page records with an AudioWorklet then."""
+    assert [{"type": "config", "useAudioWorklet": True, "mode": "full"}] == client.protocol.begin()
+
+
+def test_a_state_has_lines_pauses_and_the_text_that_may_change(client):
+    """Words of one speaker are one line until a pause; times are those of the page."""
+    messages = client.happen(
+        HypothesisChange(Transcript((ASRToken(0.0, 0.5, " zero"),)), 0.6),
+        HypothesisChange(Transcript(()), 0.7),
+        commit("zero", detected_language="en"),
+        commit("one", 0.5),
+        Endpoint(1.0, "silence", 2.0),
+        SilenceSpan(Silence(1.0, 3600.0), 3600.5),
+        commit("two", 3600.0),
+    )
+    first, last = messages[0], messages[-1]
+
+    assert (" zero", []) == (first["buffer_transcription"], first["lines"])
+    assert [(1, "zero one"), (-2, ""), (1, "two")] == texts(last)
+    assert ["0:00:00.00", "0:00:01.00", "1:00:00.00"] == [line["start"] for line in last["lines"]]
+    assert "en" == last["lines"][0]["detected_language"]
+    assert "type" not in last
+
+
+def test_speakers_have_numbers_in_their_order_and_may_come_late(client):
+    """A name of a speaker is a number here."""
+    client.happen(commit("zero"), commit("one", 2.0))
+    client.happen(SpeakerTurn(SpeakerSpan("anna", 0.0, 1.0), 3.0))
+    (last,) = client.happen(SpeakerTurn(SpeakerSpan("ben", 1.5, 3.0), 3.0))
+
+    assert [(1, "zero"), (2, "one")] == texts(last)
+
+
+def test_a_change_that_nobody_sees_sends_nothing(client):
+    """Lag is seen."""
+    client.happen(commit("zero"))
+
+    assert [] == client.happen(Endpoint(1.0, "commit", 1.0))
+    assert 3.25 == client.happen(Lag(3.25, 2.0))[0]["remaining_time_transcription"]
+
+
+def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
+    """Else every message of an hour would be longer than the one before."""
+    for number in range(250):
+        time = 2.0 * number
+        messages = client.happen(
+            commit(str(number), time), SilenceSpan(Silence(time + 0.5, time + 2), time + 2)
+        )
+
+    assert 200 == len(messages[-1]["lines"])
+    assert (1, "249") == texts(messages[-1])[-2]
+
+
+def test_an_empty_message_brings_the_last_words_and_then_the_end(client):
+    """Clients close the socket then."""
+    assert [] == client.send(b"")
+    *_, state, ready = client.happen(commit("zero"), END)
+
+    assert [(1, "zero")] == texts(state)
+    assert {"type": "ready_to_stop"} == ready
+    assert client.audio.is_over
+
+
+def test_no_audio_is_ready_to_stop_at_once():
+    """And only once."""
+    client = Client()
+
+    assert [{"type": "ready_to_stop"}] == client.send(b"")
+    assert [] == [*client.send(b""), *client.protocol.end()]
+
+
+def test_samples_may_be_cut_between_messages():
+    """No byte is lost."""
+    client = Client()
+    client.send(SECOND[:333], SECOND[333:])
+
+    assert 16_000 == client.audio.samples
+
+
+@pytest.mark.parametrize("data", [b"\x1aE\xdf\xa3webm", b"RIFF....WAVE"])
+def test_a_container_is_refused_with_what_was_expected(data):
+    """It would be noise."""
+    client = Client()
+    error, ready = client.send(data)
+
+    assert "16-bit samples" in error["error"]
+    assert "ready_to_stop" == ready["type"]
+    assert 0 == client.audio.samples
+
+
+def test_a_text_is_an_error_and_the_session_goes_on(client):
+    """WhisperLiveKit's own server ends there."""
+    (error,) = client.send("config")
+
+    assert "error" == error["type"]
+    assert not client.audio.is_over
+
+
+def test_a_failure_keeps_the_lines(client):
+    """Its cause stays in the log."""
+    client.happen(commit("zero"))
+    (state,) = client.happen(Failure(BackendError("GPU 0 is lost"), True, 1.0))
+
+    assert ("error", [(1, "zero")]) == (state["status"], texts(state))
+    assert "GPU" not in state["error"]
+
+
+WORDS = strategies.lists(strategies.sampled_from(["word", "pause", "anna", "ben"]), max_size=300)
+
+
+@given(WORDS)
+def test_diffs_build_the_states_of_the_full_mode(actions):
+    """Dropped lines, those that stay, and new ones; a number for each message."""
+    clients = Client(), Client(is_diff=True)
+    time, lines, count = 0.0, [], 0
+    for client in clients:
+        client.send(SECOND)
+    for number, action in enumerate(actions):
+        event = {
+            "word": lambda: commit(str(number), time),  # noqa: B023 -- called in this turn
+            "pause": lambda: SilenceSpan(Silence(time, time + 1), time + 1),  # noqa: B023
+        }.get(action, lambda: SpeakerTurn(SpeakerSpan(action, time - 1, time), time))()  # noqa: B023
+        full, diffs = (client.happen(event) for client in clients)
+        time += 1.0
+        for state, diff in zip(full, diffs, strict=True):
+            count += 1
+            assert count == diff["seq"]
+            if diff["type"] == "snapshot":
+                lines = diff["lines"]
+            else:
+                lines = lines[diff.get("lines_pruned", 0) :]
+                new = diff.get("new_lines", [])
+                lines = [*lines[: diff["n_lines"] - len(new)], *new]
+            assert state["lines"] == lines
+            assert {**state, "lines": 0} == {
+                name: value
+                for name, value in {**diff, "lines": 0}.items()
+                if name not in {"type", "seq", "n_lines", "lines_pruned", "new_lines"}
+            }
+
+
+def handshake(query):
+    """Return the handshake of a client."""
+    card = SimpleNamespace(language="en", check_language=lambda code: {"": None, "fr": "fr"}[code])
+    return SimpleNamespace(query=QueryParams(query), card=lambda _name: card)
+
+
+def test_a_query_chooses_language_and_mode():
+    """Without one, those of the server."""
+    assert "fr" == ROUTE.open(handshake("language=fr&mode=diff")).settings.language
+    assert "en" == ROUTE.open(handshake("target_language=")).settings.language
+    assert None is ROUTE.open(handshake("language=auto")).settings.language
+
+
+@pytest.mark.parametrize("query", ["mode=other", "target_language=de"])
+def test_wrong_settings_are_refused_with_a_message(query):
+    """The close code is that of WhisperLiveKit."""
+    with pytest.raises(RequestError) as refusal:
+        ROUTE.open(handshake(query))
+
+    answer = ROUTE.refuse(refusal.value)
+    assert (4400, "error") == (answer.code, answer.message["type"])
+
+
+def test_a_wrong_key_is_refused_before_the_socket_is_accepted():
+    """A key may be in the query."""
+    connection = SimpleNamespace(headers={}, query_params=QueryParams("token=secret"))
+
+    assert ["secret"] == ROUTE.keys(connection)
+    answer = ROUTE.refuse(RequestError("wrong", status=401))
+    assert (4401, None) == (answer.code, answer.message)
+    assert 1013 == ROUTE.refuse(RequestError("full", status=503)).code

@@ -1,0 +1,1 @@
+"""Home Assistant and other clients of Wyoming at wlk-serve."""

@@ -1,0 +1,55 @@
+"""The port of Wyoming's clients, and how an event of theirs is read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from wlk_protocol_wyoming.protocol import WyomingProtocol, error_event
+from wlk_serve.protocols import Opening, StreamSettings, TcpRoute, hookimpl
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader
+    from collections.abc import Callable
+
+    from wlk_serve.protocols import ModelCard
+
+__all__ = ["read_event", "wlk_protocols"]
+
+_MAX_BYTES = 1 << 20  # of data and payload; a chunk of Home Assistant is 2 KiB
+
+
+async def read_event(reader: StreamReader) -> bytes | None:
+    """
+    Return the bytes of the next event: a line of JSON, and the data and payload that it announces.
+
+    Raises:
+        ValueError: no such line, or more bytes than an event may have.
+        EOFError: the connection ended within the event.
+
+    """
+    line = await reader.readline()
+    if not line:
+        return None
+    size = 0
+    try:
+        header: Any = json.loads(line)
+        lengths = [header.get(name) or 0 for name in ("data_length", "payload_length")]
+        size = sum(lengths) if min(lengths) >= 0 else _MAX_BYTES + 1
+    except (AttributeError, RecursionError, TypeError) as error:
+        raise ValueError("expected a line with a JSON object") from error
+    if size > _MAX_BYTES:
+        raise ValueError(f"expected lengths of up to {_MAX_BYTES} bytes together")
+    return line + await reader.readexactly(size)
+
+
+def _open(card_of: Callable[[object], ModelCard]) -> Opening:
+    card = card_of(None)
+    settings = StreamSettings(language=card.language)
+    return Opening(make=WyomingProtocol, card=card, settings=settings)
+
+
+@hookimpl
+def wlk_protocols() -> list[TcpRoute]:
+    """Return the port, which ``wlk-serve --listen wyoming=10300`` opens."""
+    return [TcpRoute(protocol="wyoming", open=_open, read=read_event, refuse=error_event)]

@@ -1,0 +1,303 @@
+"""Events of Wyoming's clients, in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+from hypothesis import given, strategies
+import pytest
+
+from wlk_core.errors import BackendError
+from wlk_core.processor import StreamStats
+from wlk_core.session import Commit, End, Endpoint, Failure, SpeechStarted
+from wlk_core.tokens import ASRToken
+from wlk_protocol_wyoming.protocol import WyomingProtocol
+from wlk_protocol_wyoming.routes import read_event, wlk_protocols
+from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo
+
+SECOND = bytes(32_000)
+FORM = {"rate": 16_000, "width": 2, "channels": 1}
+START, STOP = ("audio-start", FORM), ("audio-stop", {})
+CHUNK = ("audio-chunk", FORM, SECOND)
+END = End(audio_time=3.0, stats=StreamStats(), latency=None)
+(ROUTE,) = wlk_protocols()
+
+
+def check_language(code):
+    """Return a language of the model."""
+    if code == "xx":
+        raise RequestError("no such language", code="invalid_value")
+    return code or None
+
+
+CARD = SimpleNamespace(
+    name="small",
+    language="en",
+    takes_prompt=True,
+    spec=SimpleNamespace(name="faster-whisper", languages=("en", "de")),
+    check_language=check_language,
+)
+
+
+def encoded(kind, data, payload=b""):
+    """Return the bytes of an event, its data in line or after it."""
+    if not payload:
+        return json.dumps({"type": kind, "data": data}).encode() + b"\n"
+    body = json.dumps(data).encode()
+    header = {"type": kind, "data_length": len(body), "payload_length": len(payload)}
+    return json.dumps(header).encode() + b"\n" + body + payload
+
+
+class Client:
+    """A client whose streams are opened at once."""
+
+    def __init__(self):
+        opening = ROUTE.open(lambda _name: CARD)
+        self.audio = SessionAudio(opening.settings)
+        self.protocol = WyomingProtocol(self.audio, SessionInfo(id="sess_0", card=CARD))
+
+    def send(self, *events):
+        """Return the answers to *events*."""
+        answers = []
+        for event in events:
+            data = event if isinstance(event, bytes) else encoded(*event)
+            answers += self.protocol.receive(data)
+            if self.audio.needs_stream:
+                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
+                names = ("receive", "commit", "end_audio", "close")
+                self.audio.open(SimpleNamespace(**dict.fromkeys(names, nothing)))
+        return answers
+
+    def happen(self, *events):
+        """Return the answers to *events* of the stream."""
+        found = self.audio.events(self.audio.segment.stream, events)
+        return [message for event in found for message in self.protocol.handle(event)]
+
+
+@pytest.fixture
+def client():
+    """Return a client that has sent a second of a command."""
+    client = Client()
+    client.send(START, CHUNK)
+    return client
+
+
+def commit(text):
+    """Return the event of a committed word."""
+    return Commit((ASRToken(0.0, 0.5, f" {text}"),), 1.0)
+
+
+def kinds(events):
+    """Return the types of *events*."""
+    return [event["type"] for event in events]
+
+
+def transcripts(events):
+    """Return the transcripts among *events*."""
+    return [event["data"]["text"] for event in events if event["type"] == "transcript"]
+
+
+STOPPED = Endpoint(1.0, "commit", 1.0)
+
+
+def test_the_model_and_its_languages_are_described():
+    """The end of speech is decided here."""
+    (info,) = Client().send(("describe", {}))
+
+    (program,) = info["data"]["asr"]
+    assert (True, False) == (
+        program["supports_transcript_streaming"],
+        program["requires_external_vad"],
+    )
+    (model,) = program["models"]
+    assert ("small", ["en", "de"], True) == (model["name"], model["languages"], model["installed"])
+
+
+def test_the_end_of_the_audio_gives_the_transcript(client):
+    """Its chunks join to it."""
+    messages = [*client.happen(commit("zero")), *client.send(STOP)]
+    messages += client.happen(commit("one"), STOPPED)
+
+    chunk, stop = "transcript-chunk", "transcript-stop"
+    assert ["transcript-start", chunk, chunk, "transcript", stop] == kinds(messages)
+    assert "zero one" == "".join(m["data"]["text"] for m in messages if m["type"] == chunk)
+    assert ["zero one"] == transcripts(messages)
+
+
+def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(client):
+    """Once; what follows in that audio is dropped."""
+    before = client.happen(Endpoint(0.4, "silence", 0.9))
+    messages = client.happen(SpeechStarted(0.5, 1.0), commit("zero"), Endpoint(1.0, "silence", 1.5))
+    later = [*client.send(CHUNK, STOP), *client.happen(commit("noise"))]
+
+    assert ["voice-stopped"] == kinds(before)
+    assert ["zero"] == transcripts(messages)
+    assert {"timestamp": 500} == messages[0]["data"]
+    assert [] == later
+    assert 16_000 == client.audio.samples
+
+
+def test_another_command_follows_on_the_same_connection(client):
+    """It has a stream of its own, and its times begin with it."""
+    client.happen(commit("zero"), Endpoint(1.0, "silence", 1.0))
+    client.send(STOP, START, CHUNK)
+    messages = client.happen(SpeechStarted(0.25, 0.5), commit("one"))
+    client.send(STOP)
+
+    assert 250 == messages[0]["data"]["timestamp"]
+    assert ["one"] == transcripts(client.happen(STOPPED))
+
+
+def test_a_command_may_begin_before_the_transcript_of_the_last_one(client):
+    """Neither has words of the other."""
+    client.send(STOP, START, CHUNK)
+    messages = client.happen(commit("zero"), STOPPED, commit("one"))
+    client.send(STOP)
+    messages += client.happen(STOPPED)
+
+    assert ["zero", "one"] == transcripts(messages)
+
+
+def test_no_audio_has_an_empty_transcript():
+    """At once."""
+    client = Client()
+
+    assert [""] == transcripts(client.send(START, STOP))
+    assert [] == client.send(STOP)
+
+
+def test_language_and_terms_are_those_of_the_command():
+    """Terms are the prompt of a model that takes one."""
+    client = Client()
+    terms = {"transcript_names": ["Küche"], "transcript_terms": ["wlk"]}
+    client.send(("transcribe", {"language": "de", **terms}), START, CHUNK)
+
+    assert ("de", "Küche, wlk") == (client.audio.settings.language, client.audio.settings.prompt)
+
+
+def test_a_shutdown_gives_the_transcript_so_far(client):
+    """With all of its words."""
+    client.protocol.end()
+
+    assert ["zero"] == transcripts(client.happen(commit("zero"), END))
+    assert client.audio.is_over
+
+
+def test_a_failure_is_an_error_without_its_cause(client):
+    """Home Assistant shows it."""
+    (error,) = client.happen(Failure(BackendError("GPU 0 is lost"), True, 1.0))
+
+    assert "error" == error["type"]
+    assert "GPU" not in error["data"]["text"]
+
+
+def test_a_ping_is_answered():
+    """With its text."""
+    assert [{"type": "pong", "data": {"text": "a"}}] == Client().send(("ping", {"text": "a"}))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"{\n",
+        b"[]\n",
+        b'{"type": 1}\n',
+        b'{"type": "ping", "data": [1]}\n',
+        b'{"type": "ping", "data_length": 2}\nab',
+        ("synthesize", {}),
+        ("transcribe", {"language": "xx"}),
+        ("audio-start", {"rate": 16_000, "width": 4, "channels": 1}),
+        ("audio-start", {"rate": 16_000, "width": 2, "channels": 2}),
+        ("audio-start", {"rate": "16000", "width": 2, "channels": 1}),
+        ("audio-start", {}),
+    ],
+)
+def test_a_wrong_event_is_an_error_and_the_connection_goes_on(event):
+    """With a text and a code."""
+    client = Client()
+    (error,) = client.send(event)
+
+    assert {"text", "code"} == set(error["data"])
+    assert [""] == transcripts(client.send(START, STOP))
+
+
+def test_another_rate_needs_another_connection(client):
+    """The clock of a session has one rate; half a sample is an error, too."""
+    (error,) = client.send(("audio-chunk", FORM, b"\0"))
+    client.send(STOP)
+    (other,) = client.send(("audio-start", {**FORM, "rate": 8000}))
+
+    assert {"invalid_audio"} == {error["data"]["code"], other["data"]["code"]}
+
+
+def read(data):
+    """Return the events in *data*, or the error."""
+
+    async def run():
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        reader.feed_eof()
+        events = []
+        while (event := await read_event(reader)) is not None:
+            events.append(event)
+        return events
+
+    return asyncio.run(run())
+
+
+def test_events_are_read_with_their_data_and_payload():
+    """One after another."""
+    events = [encoded(*CHUNK), encoded(*STOP)]
+
+    assert events == read(b"".join(events))
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"no json\n", ValueError),
+        (b"[]\n", ValueError),
+        (b'{"payload_length": -1}\n', ValueError),
+        (b'{"payload_length": 2000000}\n', ValueError),
+        (b'{"payload_length": "1"}\n', ValueError),
+        (b'{"payload_length": 9}\nabc', EOFError),
+        (b"{" * 70_000, ValueError),
+    ],
+)
+def test_what_is_no_event_ends_the_connection(data, error):
+    """Without waiting for bytes that do not come, or taking more than an event has."""
+    with pytest.raises(error):
+        read(data)
+
+
+ACTIONS = strategies.sampled_from([START, CHUNK, STOP, "word", "silence", "stopped"])
+
+
+@given(strategies.lists(ACTIONS))
+def test_any_order_gives_each_word_to_one_transcript_at_most(actions):
+    """In their order, and the chunks of a transcript join to it."""
+    client, words, messages = Client(), 0, []
+    for action in actions:
+        if not isinstance(action, str):
+            messages += client.send(action)
+        elif client.audio.segments and action == "word":
+            messages += client.happen(commit(str(words)))
+            words += 1
+        elif client.audio.segments and action == "silence":
+            messages += client.happen(Endpoint(1.0, "silence", 1.0))
+        elif client.audio.segments and client.audio.segment.commits:
+            messages += client.happen(STOPPED)
+
+    found = [int(word) for text in transcripts(messages) for word in text.split()]
+    assert sorted(set(found)) == found
+    assert set(found) <= set(range(words))
+    text = ""
+    for message in messages:
+        text += message["data"]["text"] if message["type"] == "transcript-chunk" else ""
+        if message["type"] == "transcript":
+            assert message["data"]["text"] == text.strip()
+            text = ""
+        if message["type"] == "transcript-start":
+            text = ""

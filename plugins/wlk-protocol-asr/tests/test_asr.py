@@ -120,11 +120,13 @@ def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
     for number in range(250):
         time = 2.0 * number
         messages = client.happen(
-            commit(str(number), time), SilenceSpan(Silence(time + 0.5, time + 2), time + 2)
+            commit(str(number), time),
+            Endpoint(time + 0.5, "silence", time + 2),
+            SilenceSpan(Silence(time + 0.5, time + 2), time + 2),
         )
 
     assert 200 == len(messages[-1]["lines"])
-    assert (1, "249") == texts(messages[-1])[-2]
+    assert [(1, "249"), (-2, "")] == texts(messages[-1])[-2:]
 
 
 def test_an_empty_message_brings_the_last_words_and_then_the_end(client):

@@ -6,9 +6,21 @@ The source is whisperlivekit 0.2.26: basic_server.py, timed_objects.py, diff_pro
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
-from wlk_core.session import End, Failure, HypothesisChange, Lag, Timeline
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    Lag,
+    SilenceSpan,
+    SpeakerTurn,
+    Timeline,
+    Translation,
+)
 from wlk_core.session.timeline import TextLine
 from wlk_serve.protocols import SegmentEnd, as_request_error
 
@@ -23,6 +35,7 @@ __all__ = ["MODES", "AsrProtocol"]
 
 MODES = ("full", "diff")
 _MAX_LINES = 200  # of a state, as many as its page shows
+_LATE = 3  # utterances to which a speaker or a translation may still belong
 _SAMPLE_BYTES = 2
 _SILENCE, _FIRST_SPEAKER = -2, 1
 _CONTAINERS = (b"\x1aE\xdf\xa3", b"OggS", b"RIFF", b"fLaC")  # how WebM and others begin
@@ -41,8 +54,8 @@ class AsrProtocol:
         self._is_diff = is_diff
         #: A full state has no type.
         self.replaceable: Collection[str | None] = () if is_diff else (None,)
-        self._timeline = Timeline()
-        self._lines: list[Line] = []  # of the timeline
+        # An utterance each, and its lines: what comes late changes the last ones alone.
+        self._utterances: deque[tuple[Timeline, list[Line]]] = deque([(Timeline(), [])])
         self._speakers: dict[int | str, int] = {}
         self._hypothesis = ""
         self._lag = 0.0
@@ -89,8 +102,7 @@ class AsrProtocol:
         """Apply what happened to the audio."""
         if isinstance(event, SegmentEnd):
             return
-        index = self._timeline.add(event)
-        self._lines[index:] = self._timeline.lines_from(index)
+        self._arrange(event)
         match event:
             case HypothesisChange():
                 self._hypothesis = "".join(token.text for token in event.transcript.tokens)
@@ -108,6 +120,25 @@ class AsrProtocol:
         self._audio.end()
         return [] if self._audio.segments or was_over else [{"type": "ready_to_stop"}]
 
+    def _arrange(self, event: Event) -> None:
+        """Add an event to the lines, and drop utterances that no state shows any more."""
+        newest = [*self._utterances][-_LATE:]
+        match event:
+            case Endpoint():
+                self._utterances.append((Timeline(), []))
+                newest = []
+            case Commit() | SilenceSpan():
+                newest = newest[-1:]
+            case SpeakerTurn() | Translation():
+                pass
+            case _:
+                newest = []
+        for timeline, lines in newest:
+            timeline.add(event)
+            lines[:] = timeline.lines
+        while sum(len(lines) for _, lines in [*self._utterances][1:]) >= _MAX_LINES:
+            self._utterances.popleft()
+
     def _update(self) -> Iterator[Message]:
         state = self._state()
         if state == self._sent:
@@ -122,7 +153,8 @@ class AsrProtocol:
             yield {"type": "diff", "seq": self._sequence, **_difference(last, state)}
 
     def _state(self) -> Message:
-        lines = [self._line(line) for line in self._lines[-_MAX_LINES:]]
+        shown = [line for _, lines in self._utterances for line in lines]
+        lines = [self._line(line) for line in shown[-_MAX_LINES:]]
         has_sound = bool(lines or self._hypothesis)
         state: Message = {
             "status": "active_transcription" if has_sound else "no_audio_detected",

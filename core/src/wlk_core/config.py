@@ -18,7 +18,7 @@ import msgspec
 from wlk_core._directories import config_directory
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.languages import find_language, similar_language
-from wlk_core.option_values import NO_POLICIES, OptionValues, parse_pairs, split_options
+from wlk_core.options import NO_POLICIES, OptionValues, parse_pairs
 from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     *tables, name = _split(key)
     typed: Any = value
     if tables:
-        values = split_options(registry.spec(tables[1]), {name: value})
+        values = registry.spec(tables[1]).split_options({name: value})
         typed = (values.backend | values.stream)[name]
         typed = value if typed is None else typed  # "auto", and what stands for no value
     elif not value:
@@ -319,9 +319,9 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
         if policy.rank < setting.rank and policy.value not in policies:
             continue
         with _naming(setting.origin, OptionError):
-            split_options(spec, given | {name: setting.value})
+            spec.split_options(given | {name: setting.value})
         values[name] = setting.value
-    return split_options(spec, values)
+    return spec.split_options(values)
 
 
 def _origin(*keys: str) -> str:

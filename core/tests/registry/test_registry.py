@@ -202,7 +202,7 @@ def test_an_unknown_option_is_refused_before_the_model_loads(site: Any) -> None:
 @pytest.mark.parametrize("load", ["", "package", "package:", ":load", "a.b:c.d", "a b:c", "a:b:c"])
 def test_a_loader_is_named_as_module_and_function(load: str) -> None:
     """Anything else fails where the backend is declared."""
-    with pytest.raises(ValueError, match=r'load names a function as "package.module:function"'):
+    with pytest.raises(ValueError, match=r'expected load as "package.module:function"'):
         BackendSpec(name="toy", api=1, summary="a toy", load=load)
 
 

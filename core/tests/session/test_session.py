@@ -27,7 +27,6 @@ from wlk_core.session import (
     Failure,
     HypothesisChange,
     Lag,
-    Session,
     SilenceSpan,
     SpeechStarted,
 )
@@ -336,8 +335,6 @@ def test_a_stream_has_an_end(open_session):
         ({"lag_seconds": float("nan")}, OptionError, "lag_seconds"),
         ({"max_backlog_seconds": -1}, OptionError, "max_backlog_seconds"),
         ({"skip_ticks_after": None, "max_backlog_seconds": None}, OptionError, "max_backlog"),
-        ({"diarizer": 3}, OptionError, "`diarizer` with the calls insert_audio_chunk"),
-        ({"turn_detector": "yes"}, OptionError, "`turn_detector` with the calls"),
         ({"rate": 7_000}, AudioFormatError, "sample rate"),
     ],
 )
@@ -347,20 +344,3 @@ def test_a_wrong_argument_is_refused_when_the_session_is_opened(
     """One line, and no traceback at the first audio."""
     with pytest.raises(error, match=match):
         open_session(**options)
-
-
-@pytest.mark.parametrize("processor", [None, 3, object()])
-def test_a_session_needs_a_processor(processor):
-    """A backend in its place is refused by name too."""
-    with pytest.raises(OptionError, match="expected `processor` with the calls"):
-        Session(processor)
-    with pytest.raises(OptionError, match="expected `gate` with the calls"):
-        Session(Everything(), gate=3)
-
-
-class Everything:
-    """Has every call."""
-
-    def __getattr__(self, name):
-        """Return a function."""
-        return lambda *_, **__: None

@@ -9,13 +9,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 import difflib
 import os
+from pathlib import Path
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import msgspec
+import platformdirs
 
-from wlk_core._directories import config_directory
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.languages import find_language, similar_language
 from wlk_core.options import NO_POLICIES, OptionValues, parse_pairs
@@ -23,7 +24,6 @@ from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.registry import Registry
@@ -156,8 +156,10 @@ def check_config(config: ConfigFile, registry: Registry) -> None:
 
 
 def config_path() -> Path:
-    """Return the path of config.toml, which need not exist."""
-    return config_directory() / "config.toml"
+    """Return the path of config.toml, which need not exist, in $WLK_HOME or the user's folder."""
+    if home := os.environ.get("WLK_HOME"):
+        return Path(os.path.expandvars(home)).expanduser().absolute() / "config.toml"
+    return platformdirs.user_config_path("wlk-core", appauthor=False) / "config.toml"
 
 
 def read_config(path: Path | None = None) -> ConfigFile:

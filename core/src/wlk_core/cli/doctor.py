@@ -105,7 +105,7 @@ def _facts(registry: Registry) -> Iterator[tuple[str, str]]:
     except WLKError as error:
         yield "models", str(error)
         return
-    there = {(row.repo, row.revision) for row in models if row.state in {"pulled", "cached"}}
+    there = {(row.repo, row.revision) for row in models if row.state == "cached"}
     disk = next(parent for parent in (cache, *cache.parents) if parent.exists())
     free = shutil.disk_usage(disk).free / 1e9
     yield "models", f"{cache}: {len(there)} complete, {free:.1f} GB free"

@@ -22,7 +22,7 @@ from wlk_core.errors import ModelNotFoundError
 @click.pass_context
 def models(context: click.Context, *, backend: str | None, as_json: bool) -> None:
     """
-    List every model a backend names or that was pulled for it, and where it is.
+    List every model that a backend names, and where it is.
 
     A star marks the model that a backend takes by default.  Other models are named by their
     repository (owner/name) or directory.
@@ -67,7 +67,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     account.
     """
     row = store.pull(model, registry_of(context).spec(backend))
-    if row.state != "pulled":
+    if row.revision is None:
         echo(f"{model} is {row.state}: nothing to pull")
         return
     echo(
@@ -85,18 +85,18 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
     """
     Remove MODEL from the Hugging Face cache.
 
-    If another tool or backend may still use its files, this asks first.
+    This asks first, because every tool on this machine may use the cache.
     """
-    removal = store.plan_removal(model, registry_of(context).spec(backend))
-    size = megabytes(removal.size)
-    if removal.users and not yes:
-        question = f"{' and '.join(removal.users)} may still use {model} ({size})"
+    repo = store.cached_repo(model, registry_of(context).spec(backend))
+    size = megabytes(repo.size)
+    if not yes:
+        question = f"other tools may use {repo.repo} ({size})"
         if not sys.stdin.isatty():
             command = f"wlk-core rm {model} --backend {backend} --yes"
-            raise ModelNotFoundError(f"{question}; remove it nevertheless with: {command}")
+            raise ModelNotFoundError(f"{question}; remove it with: {command}")
         if not click.confirm(f"{question}. Remove it?", err=True):
             echo("nothing was removed")
             return 1
-    removal.execute()
-    echo(f"removed {model} of {backend}: {size} are free again")
+    repo.remove()
+    echo(f"removed {model}: {size} are free again")
     return 0

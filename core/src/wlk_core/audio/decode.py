@@ -9,9 +9,7 @@ import attrs
 import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
-from wlk_core.audio.downmix import Downmix
 from wlk_core.audio.gaps import Piece, fill_gaps
-from wlk_core.audio.offset import OffsetRemoval
 from wlk_core.audio.resample import Resampler
 from wlk_core.audio.source import needs_a_file, open_audio
 from wlk_core.errors import AudioFormatError
@@ -32,6 +30,8 @@ logger = logging.getLogger("wlk_core.audio")
 
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
 _MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
+_CANCELLED = 0.1  # of the power of the difference: the mean loses 10 dB, no natural stereo does
+_MIN_POWER = 1e-6  # of full scale, -60 dB: below it there is nothing to cancel
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
 
 
@@ -39,8 +39,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
 
-    Two channels that cancel each other are subtracted instead; see `Downmix`.  A constant offset
-    of 0.7 % of full scale or more is removed; see `OffsetRemoval`.
+    Two channels that cancel each other, as with the wires of one reversed, are subtracted instead.
 
     *path* is a local file of any format FFmpeg knows, "-" for standard input, or a binary file
     object, which is read from its beginning and stays open.  The recording is opened for the first
@@ -67,7 +66,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     with open_audio(path) as source:
         pieces = fill_gaps(_Decoder(source).pieces(), origin=source.origin, max_gap=source.max_gap)
-        yield from resampled(pieces)
+        yield from filter(len, resampled(pieces))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -90,32 +89,21 @@ def audio_duration(path: AudioPath) -> float | None:
 
 def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
     """
-    Yield pieces of any rate at 16 kHz, without a constant offset; zeros that fill a gap stay zeros.
+    Yield pieces of any rate at 16 kHz.
 
     If *pieces* raises AudioFormatError or OSError, as at damage, what was held back comes first.
     """
-    removal, resampler = OffsetRemoval(SAMPLE_RATE), Resampler(SAMPLE_RATE)
-
-    def rest() -> list[NDArray[np.float32]]:
-        held = resampler.push(removal.flush()), resampler.flush()
-        return [samples for samples in held if len(samples)]
-
+    resampler = Resampler(SAMPLE_RATE)
     try:
         for piece in pieces:
             if piece.rate != resampler.rate:
-                yield from rest()
-                removal, resampler = OffsetRemoval(piece.rate), Resampler(piece.rate)
-            if piece.fills_gap:
-                samples = np.concatenate((removal.flush(), piece.samples))
-            else:
-                samples = removal.push(piece.samples)
-            ready = resampler.push(samples)
-            if len(ready):
-                yield ready
+                yield resampler.flush()
+                resampler = Resampler(piece.rate)
+            yield resampler.push(piece.samples)
     except (AudioFormatError, OSError):
-        yield from rest()
+        yield resampler.flush()
         raise
-    yield from rest()
+    yield resampler.flush()
 
 
 class _Decoder:
@@ -123,7 +111,6 @@ class _Decoder:
 
     def __init__(self, source: AudioSource) -> None:
         self._source = source
-        self._downmix = Downmix(source.name)
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
         self._last_packet_end = 0.0  # of all tracks, in container time
@@ -199,7 +186,7 @@ class _Decoder:
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
                 f"{source.name!r}; its header is damaged, copy or download it again"
             )
-        samples = _one_channel(frame, self._downmix)
+        samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
         first = first_impossible_sample(samples)
@@ -254,7 +241,7 @@ def _is_tag(data: bytes) -> bool:
     return is_padding or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
 
 
-def _one_channel(frame: AudioFrame, downmix: Downmix) -> NDArray[np.float32]:
+def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -262,13 +249,19 @@ def _one_channel(frame: AudioFrame, downmix: Downmix) -> NDArray[np.float32]:
             f"expected samples of up to 32 bits or floats, got {frame.format.name}; "
             "convert the recording to 16-bit wav or flac"
         ) from error
-    channels = frame.layout.nb_channels
     samples = to_float32(array.reshape(-1))
-    if channels == 1:
-        return samples
-    if frame.format.is_planar:
-        return downmix.mix(samples.reshape(channels, -1))
-    return downmix.mix(samples.reshape(-1, channels).T)
+    count = frame.layout.nb_channels
+    channels = (
+        samples.reshape(count, -1) if frame.format.is_planar else samples.reshape(-1, count).T
+    )
+    mean: NDArray[np.float32] = channels.mean(axis=0, dtype=np.float32)
+    if count == 2:  # noqa: PLR2004 -- only a pair can cancel by one reversed wire
+        difference: NDArray[np.float32] = (channels[0] - channels[1]) / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = np.dot(difference, difference)
+            if np.dot(mean, mean) < _CANCELLED * power and _MIN_POWER * len(mean) < power < np.inf:
+                return difference
+    return mean
 
 
 def _impossible(sample: np.float32, name: str, seconds: float) -> AudioFormatError:

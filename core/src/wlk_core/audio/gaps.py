@@ -26,13 +26,11 @@ class Piece:
     Decoded sound of one channel at `rate`.
 
     `start` is its time in the container in seconds, None where the container has no time stamp.
-    A piece that `fills_gap` is zeros.
     """
 
     rate: int
     samples: NDArray[np.float32]
     start: float | None = None
-    fills_gap: bool = False
 
 
 def fill_gaps(pieces: Iterator[Piece], *, origin: float, max_gap: float) -> Iterator[Piece]:
@@ -63,7 +61,7 @@ def fill_gaps(pieces: Iterator[Piece], *, origin: float, max_gap: float) -> Iter
                 block = min(missing, round(_BLOCK_SECONDS * rate))
                 missing -= block
                 zeros = np.zeros(block, dtype=np.float32)
-                yield Piece(rate=rate, samples=zeros, fills_gap=True)
+                yield Piece(rate=rate, samples=zeros)
         samples += len(piece.samples)
         is_first = is_first and not samples
         yield piece

@@ -103,14 +103,3 @@ def test_backends_as_json(install_needy, command):
     ]
     assert (toy["name"], toy["installed"], toy["missing"]) == ("toy", True, [])
     assert toy == json.loads(command("backends", "toy", "--json").out)
-
-
-@pytest.mark.parametrize("name", ["transcribe", "listen"])
-def test_the_help_of_a_command_after_a_backend_lists_its_options(install_needy, command, name):
-    """They are those of `backends NAME`."""
-    install_needy()
-
-    assert "Options of needy" not in command(name, "--help").out
-    assert "Options of needy, each as --option KEY=VALUE" in (
-        command(name, "--backend", "needy", "--help").out
-    )

@@ -11,7 +11,7 @@ import click
 from wlk_core import models as store
 from wlk_core.cli.backends import install_hint
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import backend_option, complete
+from wlk_core.cli.options import backend_option
 from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
 
@@ -55,7 +55,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
 
 
 @click.command()
-@click.argument("model", shell_complete=complete(lambda spec: spec.models))
+@click.argument("model")
 @backend_option("Backend that will load the model.", required=True)
 @click.pass_context
 def pull(context: click.Context, *, model: str, backend: str) -> None:
@@ -77,7 +77,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
 
 
 @click.command()
-@click.argument("model", shell_complete=complete(lambda spec: spec.models))
+@click.argument("model")
 @backend_option("Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context

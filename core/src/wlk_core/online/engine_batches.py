@@ -150,22 +150,24 @@ class EngineBatches:
         """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""
         with self.arrival:
             self.run_count += 1
-        error: Exception | None = None
-        results: Sequence[Any] = ()
         try:
-            results = batch[0].function([call.argument for call in batch])
-        except Exception as raised:  # noqa: BLE001 -- raised again by the call that causes it
-            error = raised
-        if error is None and len(results) != len(batch):
-            error = RuntimeError(
-                f"expected {len(batch)} answers of the engine, one for each call that it took "
-                f"together, got {len(results)}"
-            )
-        if error is None:
-            for call, result in zip(batch, results, strict=True):
-                call.result, call.is_answered = result, True
-        elif len(batch) == 1:
-            batch[0].error, batch[0].is_answered = error, True
-        else:
+            results = _results(batch)
+        except Exception as error:  # noqa: BLE001 -- raised again by the call that causes it
+            if len(batch) == 1:
+                batch[0].error, batch[0].is_answered = error, True
+                return
             for call in batch:
                 self._answer([call])
+            return
+        for call, result in zip(batch, results, strict=True):
+            call.result, call.is_answered = result, True
+
+
+def _results(batch: list[_Call]) -> Sequence[Any]:
+    results = batch[0].function([call.argument for call in batch])
+    if len(results) != len(batch):
+        raise RuntimeError(
+            f"expected {len(batch)} answers of the engine, one for each call that it took "
+            f"together, got {len(results)}"
+        )
+    return results

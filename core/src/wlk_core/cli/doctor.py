@@ -21,7 +21,7 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, print_error, table
-from wlk_core.config import check_config, choose_settings, config_path, read_config
+from wlk_core.config import choose_settings, config_path
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
 from wlk_core.models import cache_directory, describe_model, list_models
 from wlk_core.registry import known_backends, missing_requirements
@@ -70,7 +70,6 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     registry = registry_of(context)
     settings = mistake = None
     try:
-        check_config(read_config(), registry)
         settings = choose_settings(registry)
     except WLKError as error:
         mistake = error if registry.specs() else None

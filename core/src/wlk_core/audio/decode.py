@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from wlk_core.audio.source import AudioPath, AudioSource
 
 __all__ = ["audio_duration", "decode_file"]
-
-logger = logging.getLogger("wlk_core.audio")
 
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
 _MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
@@ -224,10 +221,6 @@ class _Decoder:
                 f"{source.name!r}, got {self._last_packet_end - source.origin:.1f} s; "
                 "it is truncated: copy or download it again"
             ) from self._cause
-        if source.is_cut_wav:  # as a recorder leaves it that is switched off
-            logger.warning(
-                "%r ends before the length in its header; its end is missing", source.name
-            )
         if self._damaged_at is not None:
             raise AudioFormatError(
                 f"expected sound throughout, got damaged data in {source.name!r} at "

@@ -8,7 +8,6 @@ import attrs
 import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
-from wlk_core.audio.gaps import Piece, fill_gaps
 from wlk_core.audio.resample import Resampler
 from wlk_core.audio.source import needs_a_file, open_audio
 from wlk_core.errors import AudioFormatError
@@ -29,7 +28,24 @@ _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less
 _MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
 _CANCELLED = 0.1  # of the power of the difference: the mean loses 10 dB, no natural stereo does
 _MIN_POWER = 1e-6  # of full scale, -60 dB: below it there is nothing to cancel
+_JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
+_FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
+_RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
+_BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long gap needs little memory
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
+
+
+@attrs.frozen(kw_only=True)
+class Piece:
+    """
+    Decoded sound of one channel at `rate`.
+
+    `start` is its time in the container in seconds, None where the container has no time stamp.
+    """
+
+    rate: int
+    samples: NDArray[np.float32]
+    start: float | None = None
 
 
 def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
@@ -82,6 +98,40 @@ def audio_duration(path: AudioPath) -> float | None:
         return None
     with open_audio(path) as source:
         return source.seconds
+
+
+def fill_gaps(pieces: Iterator[Piece], *, origin: float, max_gap: float) -> Iterator[Piece]:
+    """
+    Yield the pieces with zeros in the gaps between them, so that counting samples gives times.
+
+    `origin` is the container time of sample 0, or the first sound where that is earlier.  A gap
+    longer than `max_gap` seconds, or a step back, is a restarted container clock: nothing is
+    filled in or left out.
+    """
+    # The sound so far ends at base + samples / rate, in container time.  Samples are counted
+    # rather than durations added, because sums of rounded durations drift.
+    base, samples, rate = origin, 0, 0
+    is_first = True
+    for piece in pieces:
+        if piece.rate != rate:
+            base += samples / rate if rate else 0.0
+            samples, rate = 0, piece.rate
+        missing = 0 if piece.start is None else round((piece.start - base) * rate) - samples
+        is_restart = not -_RESTART_SECONDS * rate <= missing <= max_gap * rate
+        if is_restart or (is_first and missing < 0):
+            base += missing / rate
+            missing = 0
+        jitter = _FIRST_JITTER_SECONDS if is_first else _JITTER_SECONDS
+        if missing > jitter * rate:
+            samples += missing
+            while missing:
+                block = min(missing, round(_BLOCK_SECONDS * rate))
+                missing -= block
+                zeros = np.zeros(block, dtype=np.float32)
+                yield Piece(rate=rate, samples=zeros)
+        samples += len(piece.samples)
+        is_first = is_first and not samples
+        yield piece
 
 
 def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:

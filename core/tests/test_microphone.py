@@ -113,13 +113,6 @@ def test_a_microphone_is_a_source_of_chunks_at_16_khz(clock):
     assert [] == list(microphone)
 
 
-def test_a_device_that_refuses_16_khz_is_opened_at_its_own_rate():
-    """The session resamples."""
-    driver = ScriptedDriver(rates={44_100})
-
-    assert 44_100 == Microphone(driver=driver).rate
-
-
 def test_an_overflow_is_a_gap_of_the_time_that_is_missing(driver, clock):
     """The clock of the stream does not drift."""
     microphone = Microphone(driver=driver, now=clock)
@@ -129,15 +122,6 @@ def test_an_overflow_is_a_gap_of_the_time_that_is_missing(driver, clock):
 
     assert 0 == first.lost_seconds
     assert 0.3 == pytest.approx(second.lost_seconds)
-
-
-def test_the_sleep_of_the_machine_is_a_gap(driver, clock):
-    """An hour without capture is an hour of the stream."""
-    microphone = Microphone(driver=driver, now=clock)
-    capture(driver, clock)
-    capture(driver, clock, late=3600.0)
-
-    assert 3600.0 == pytest.approx(microphone.read(0)[1].lost_seconds)
 
 
 def test_a_device_that_was_lost_is_opened_again(driver, clock):
@@ -279,12 +263,6 @@ def test_a_device_that_is_not_there_is_one_line_with_the_others(name, devices, m
     """The message lists what can be chosen."""
     with pytest.raises(AudioDeviceError, match=match):
         Microphone(name, driver=ScriptedDriver(devices))
-
-
-def test_a_device_that_no_rate_suits_is_refused():
-    """The driver's reason is kept."""
-    with pytest.raises(AudioDeviceError, match="cannot be opened at 44100 Hz"):
-        Microphone(driver=ScriptedDriver(rates=()))
 
 
 @pytest.mark.parametrize(

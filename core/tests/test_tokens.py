@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 
 import attrs
@@ -21,16 +20,6 @@ def test_an_emission_unpacks_into_exactly_two_values():
     assert (TOKENS, 2.0) == (tokens, processed_up_to)
     assert 2 == len(EMISSION)
     assert isinstance(EMISSION, tuple)
-
-
-def test_an_emission_names_its_three_values():
-    """Attributes and the keywords of the constructor have the same names."""
-    named = Emission(committed=TOKENS, processed_up_to=2.0, stable_up_to=0.9)
-
-    assert TOKENS == named.committed
-    assert 2.0 == named.processed_up_to
-    assert 0.9 == named.stable_up_to
-    assert EMISSION == named
 
 
 def test_equality_and_hash_of_emissions_include_the_stable_time():
@@ -80,16 +69,3 @@ def test_an_emission_pickles(protocol):
     assert EMISSION == restored
     assert 0.9 == restored.stable_up_to
     assert tuple(EMISSION) == tuple(restored)
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_an_emission_copies(duplicate):
-    """A copy is equal."""
-    assert EMISSION == duplicate(EMISSION)
-
-
-def test_the_representation_of_an_emission_shows_all_three_values():
-    """The representation is the call that makes the emission."""
-    assert "Emission(committed=(), processed_up_to=1.0, stable_up_to=0.5)" == repr(
-        Emission((), 1.0, 0.5)
-    )

@@ -12,7 +12,6 @@ import pytest
 
 from wlk_core import ModelNotFoundError
 from wlk_core.models import read_json_table
-from wlk_core.models.cache import records
 
 pytestmark = pytest.mark.slow
 
@@ -33,13 +32,10 @@ FILES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def data(tmp_path_factory, monkeypatch):
-    """Keep the records of these tests apart from those of the user."""
-    folder = tmp_path_factory.mktemp("data")
-    monkeypatch.setenv("WLK_DATA_DIR", str(folder))
-    monkeypatch.setattr("wlk_core.models.cache.data_directory", lambda: folder)
-    return folder
+@pytest.fixture
+def data(tmp_path_factory):
+    """Return a folder for the files of a model."""
+    return tmp_path_factory.mktemp("data")
 
 
 def check_table(path, content):
@@ -69,15 +65,3 @@ def test_any_json_is_a_table_or_one_line(data, value):
 def test_a_damaged_file_is_a_table_or_one_line(data, content):
     """Cut, changed and nested text is a table or a line that names the file."""
     check_table(data / "config.json", content)
-
-
-@cases
-@given(value=VALUES)
-@example(value={"backend": "b", "repo": "o/m", "revision": "0" * 40, "files": {"x": []}})
-def test_a_record_of_a_pull_is_sound_or_none(data, value):
-    """A damaged record ends no command."""
-    path = data / "pulled" / "b" / "o--m" / f"{'0' * 40}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
-    for record in records():
-        assert all(isinstance(name, str) for name in record.files)

@@ -14,8 +14,7 @@ import pytest
 
 from wlk_core import OptionError
 from wlk_core.config import read_config
-from wlk_core.option_values import parse_pairs, split_options
-from wlk_core.options import Option
+from wlk_core.options import Option, parse_pairs
 from wlk_core.registry import Registry
 
 pytestmark = pytest.mark.slow
@@ -87,7 +86,7 @@ def test_a_value_is_of_the_declared_type_or_refused(option, value):
 def test_any_pairs_are_options_or_one_line(spec, pairs):
     """What the command line accepts is declared by the backend."""
     try:
-        values = split_options(spec, parse_pairs(pairs))
+        values = spec.split_options(parse_pairs(pairs))
     except OptionError as error:
         assert is_one_line(error)
         return

@@ -29,7 +29,6 @@ from vocabulary import DIGITS
 
 from wlk_conformance.compare import align, word_errors
 from wlk_core import load_backend
-from wlk_core.option_values import split_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +109,7 @@ def options_of(backend: Backend, way: str) -> dict[str, Any]:
     """Return the options of streams that KEY=VALUE,... stands for."""
     pairs = dict(pair.split("=", 1) for pair in way.split(","))
     language = pairs.pop("language", None)
-    options = split_options(backend.spec, pairs).stream
+    options = backend.spec.split_options(pairs).stream
     return {**options, **({"language": language} if language else {})}
 
 

@@ -9,7 +9,7 @@ import attrs
 from wlk_bench.environment import detect_versions
 from wlk_bench.errors import DataError
 from wlk_bench.metrics.normalise import normaliser, unit_of
-from wlk_core.option_values import parse_pairs, split_options
+from wlk_core.options import parse_pairs
 from wlk_core.registry import Registry
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def prepare(
     """
     registry = registry or Registry()
     spec = registry.spec(backend)
-    values = split_options(spec, parse_pairs(options))
+    values = spec.split_options(parse_pairs(options))
     if not 0 < chunk_seconds < float("inf"):
         raise DataError(f"expected --chunk-seconds above 0, got {chunk_seconds}")
     if streams < 1:

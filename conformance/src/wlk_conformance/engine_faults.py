@@ -172,12 +172,11 @@ class _HeldBatches(EngineBatches):
         self._faults.hold()
         return super().call(function, argument, caller=caller)
 
-    def gather(self) -> bool:
+    def gather(self) -> None:
         """Wait for `together` calls, however long that takes."""
         if not self.together:
-            return super().gather()
-        self.arrival.wait_for(lambda: len(self.queue) >= self.together)
-        return False
+            super().gather()
+        self.arrival.wait_for(lambda: len(self.waiting) >= self.together)
 
 
 def _fewer_words(answer: Any, share: float) -> Any:

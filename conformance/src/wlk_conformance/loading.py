@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.backend_under_test import CALL_ARGUMENTS, BackendUnderTest
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
-from wlk_core.option_values import parse_pairs, split_options
+from wlk_core.options import parse_pairs
 from wlk_core.registry import PluginInfo, Registry
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def find_backend(
 def _options_of(spec: BackendSpec, pairs: tuple[str, ...]) -> dict[str, Any]:
     """Return the options that *pairs* set, `language` and `task` of the streams among them."""
     of_calls = [pair for pair in pairs if pair.partition("=")[0] in CALL_ARGUMENTS]
-    values = split_options(spec, parse_pairs(pair for pair in pairs if pair not in of_calls))
+    values = spec.split_options(parse_pairs(pair for pair in pairs if pair not in of_calls))
     arguments = {name: value for name, _, value in (pair.partition("=") for pair in of_calls)}
     spec.check_language(arguments.get("language"))
     spec.check_task(arguments.get("task", "transcribe"))

@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import attrs
 
-from wlk_core._fields import (
-    check,
-    check_loader,
-    check_name,
-    is_mapping_of_texts,
-    is_text,
-    is_tuple_of_texts,
-    is_whole,
-    to_dict,
-    to_tuple,
-)
-from wlk_core.option_values import resolve_options
-from wlk_core.options import Option, are_options
+from wlk_core.options import LOADER, NAME, Option, as_tuple, check, resolve_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +18,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
 __all__ = [
-    "ANNOTATOR_CALLS",
     "AnnotatorKind",
     "AnnotatorSpec",
     "Diarizer",
@@ -39,13 +26,6 @@ __all__ = [
 ]
 
 AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
-
-#: The methods of each kind of annotator.
-ANNOTATOR_CALLS: Mapping[str, tuple[str, ...]] = {
-    "diarizer": ("insert_audio_chunk", "insert_silence", "process_iter", "reset", "close"),
-    "translator": ("insert_tokens", "process_iter", "reset", "close"),
-    "turn-detector": ("insert_audio_chunk", "end_of_turn", "reset", "close"),
-}
 
 
 class Annotator(Protocol):
@@ -154,29 +134,14 @@ class AnnotatorSpec:
             "diarizer, translator or turn-detector", get_args(AnnotatorKind).__contains__
         )
     )
-    name: str = attrs.field(validator=check_name)
-    api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a non-empty string", is_text))
-    load: str = attrs.field(validator=check_loader)
-    options: tuple[Option, ...] = attrs.field(
-        default=(), converter=to_tuple, validator=check("a list of Option objects", are_options)
-    )
-    languages: tuple[str, ...] = attrs.field(
-        default=(),
-        converter=to_tuple,
-        validator=check("a list of non-empty strings", is_tuple_of_texts),
-    )
-    default_model: str | None = attrs.field(
-        default=None,
-        validator=check(
-            "a non-empty string or None", lambda value: value is None or is_text(value)
-        ),
-    )
-    requires: Mapping[str, str] = attrs.field(
-        factory=dict,
-        converter=to_dict,
-        validator=check("a mapping of distributions to commands", is_mapping_of_texts),
-    )
+    name: str = attrs.field(validator=NAME)
+    api: int
+    summary: str
+    load: str = attrs.field(validator=LOADER)
+    options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
+    languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    default_model: str | None = None
+    requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value or default; raise OptionError for unknown ones."""

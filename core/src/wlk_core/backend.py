@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
 
 import attrs
 
-from wlk_core._fields import (
-    check,
-    check_loader,
-    check_name,
-    is_mapping_of_numbers,
-    is_mapping_of_texts,
-    is_number,
-    is_text,
-    is_tuple_of_texts,
-    is_whole,
-    to_dict,
-    to_frozenset,
-    to_tuple,
-)
 from wlk_core.errors import OptionError
-from wlk_core.option_values import resolve_options
-from wlk_core.options import Option, are_options
+from wlk_core.options import (
+    LOADER,
+    NAME,
+    Option,
+    OptionValues,
+    as_tuple,
+    check,
+    resolve_options,
+    unknown_option,
+)
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from wlk_core.processor import OnlineProcessor
 
@@ -56,8 +49,6 @@ Capability = Literal[
     "bounded-state",
 ]
 CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
-
-_DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 class Backend(Protocol):
@@ -103,29 +94,8 @@ class Backend(Protocol):
     def __exit__(self, *_exception: object) -> None: ...
 
 
-def _check_capabilities(_instance: object, _attribute: object, value: Any) -> None:
-    known = value if isinstance(value, frozenset) else frozenset({shown(value)})
-    if unknown := sorted(map(str, known - CAPABILITIES)):
-        raise ValueError(
-            f"unknown capabilities {', '.join(unknown)}; expected some of: "
-            + ", ".join(sorted(CAPABILITIES))
-        )
-
-
-def _is_text_or_none(value: object) -> bool:
-    return value is None or is_text(value)
-
-
-def _is_count_or_none(value: object) -> bool:
-    return value is None or (isinstance(value, int) and is_whole(value) and value >= 1)
-
-
-def _are_requirements(value: dict[str, str]) -> bool:
-    return is_mapping_of_texts(value) and all(map(_DISTRIBUTION.fullmatch, value))
-
-
-_TEXTS = check("a list of strings", is_tuple_of_texts)
-_TEXT_TO_TEXT = check("a mapping of strings to strings", is_mapping_of_texts)
+def _as_frozenset(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -170,62 +140,32 @@ class BackendSpec:
 
     kind: ClassVar = "backend"
 
-    name: str = attrs.field(validator=check_name)
-    api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a string", is_text))
-    load: str = attrs.field(validator=check_loader)
-    options: tuple[Option, ...] = attrs.field(
-        default=(), converter=to_tuple, validator=check("a list of Option objects", are_options)
-    )
+    name: str = attrs.field(validator=NAME)
+    api: int
+    summary: str
+    load: str = attrs.field(validator=LOADER)
+    options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
     capabilities: frozenset[str] = attrs.field(
-        default=frozenset(), converter=to_frozenset, validator=_check_capabilities
+        default=frozenset(),
+        converter=_as_frozenset,
+        validator=check(f"some of {', '.join(sorted(CAPABILITIES))}", CAPABILITIES.issuperset),
     )
-    languages: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
-    policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
-    models: Mapping[str, str] = attrs.field(
-        factory=dict, converter=to_dict, validator=_TEXT_TO_TEXT
-    )
-    default_model: str | None = attrs.field(
-        default=None,
-        validator=check("a string or None", _is_text_or_none),
-    )
-    model_files: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
-    max_delay: float | None = attrs.field(
-        default=None,
-        validator=check(
-            "a number of seconds or None", lambda value: value is None or is_number(value)
-        ),
-    )
-    digit_models: tuple[str, ...] = attrs.field(
-        default=("digits",), converter=to_tuple, validator=_TEXTS
-    )
-    bounds: Mapping[str, float] = attrs.field(
-        factory=dict,
-        converter=to_dict,
-        validator=check("a mapping of strings to numbers", is_mapping_of_numbers),
-    )
+    languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    models: Mapping[str, str] = attrs.field(factory=dict)
+    default_model: str | None = None
+    model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    max_delay: float | None = None
+    digit_models: tuple[str, ...] = attrs.field(default=("digits",), converter=as_tuple)
+    bounds: Mapping[str, float] = attrs.field(factory=dict)
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",
-        validator=check('"any" or "same-thread"', lambda value: value in ("any", "same-thread")),
+        validator=check('"any" or "same-thread"', ("any", "same-thread").__contains__),
     )
-    max_concurrent_calls: int | None = attrs.field(
-        default=None,
-        validator=check("a whole number from 1, or None", _is_count_or_none),
-    )
-    deviations: Mapping[str, str] = attrs.field(
-        factory=dict, converter=to_dict, validator=_TEXT_TO_TEXT
-    )
-    preference: int | None = attrs.field(
-        default=0,
-        validator=check("a whole number or None", lambda value: value is None or is_whole(value)),
-    )
-    requires: Mapping[str, str] = attrs.field(
-        factory=dict,
-        converter=to_dict,
-        validator=check(
-            "a mapping of distributions to the commands that install them", _are_requirements
-        ),
-    )
+    max_concurrent_calls: int | None = None
+    deviations: Mapping[str, str] = attrs.field(factory=dict)
+    preference: int | None = 0
+    requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         names = [option.name for option in self.options]
@@ -256,6 +196,30 @@ class BackendSpec:
         is refused.
         """
         return resolve_options(self.all_options, values, scope="stream", owner=self.name)
+
+    def split_options(self, values: Mapping[str, Any]) -> OptionValues:
+        """
+        Return *values* of options of both scopes by scope, converted and checked.
+
+        Only the options in *values* are returned; their policy is the one that *values* or the
+        spec chooses.
+
+        Raises:
+            OptionError: an option is unknown or does not take its value; the message suggests the
+                right option of this backend.
+
+        """
+        declared = self.all_options
+        scopes = {option.name: option.scope for option in declared}
+        for name in values:
+            if name not in scopes:
+                raise unknown_option(name, declared, owner=self.name)
+        backend = {name: value for name, value in values.items() if scopes[name] == "backend"}
+        stream = {name: value for name, value in values.items() if scopes[name] == "stream"}
+        resolved = self.backend_options(backend) | self.stream_options(stream)
+        return OptionValues(
+            {name: resolved[name] for name in backend}, {name: resolved[name] for name in stream}
+        )
 
     def recording_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """

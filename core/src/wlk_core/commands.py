@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from wlk_core._fields import (
-    check,
-    check_loader,
-    check_name,
-    is_mapping_of_texts,
-    is_text,
-    is_whole,
-    to_dict,
-)
+from wlk_core.options import LOADER, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,12 +35,8 @@ class CommandSpec:
 
     kind: ClassVar = "command"
 
-    name: str = attrs.field(validator=check_name)
-    api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a non-empty string", is_text))
-    load: str = attrs.field(validator=check_loader)
-    requires: Mapping[str, str] = attrs.field(
-        factory=dict,
-        converter=to_dict,
-        validator=check("a mapping of distributions to commands", is_mapping_of_texts),
-    )
+    name: str = attrs.field(validator=NAME)
+    api: int
+    summary: str
+    load: str = attrs.field(validator=LOADER)
+    requires: Mapping[str, str] = attrs.field(factory=dict)

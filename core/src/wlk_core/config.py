@@ -9,21 +9,21 @@ from __future__ import annotations
 from contextlib import contextmanager
 import difflib
 import os
+from pathlib import Path
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import msgspec
+import platformdirs
 
-from wlk_core._directories import config_directory
-from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.languages import find_language, similar_language
-from wlk_core.option_values import NO_POLICIES, OptionValues, parse_pairs, split_options
+from wlk_core.options import NO_POLICIES, OptionValues, parse_pairs
 from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.registry import Registry
@@ -32,12 +32,10 @@ __all__ = [
     "OPTION_VARIABLE",
     "ConfigFile",
     "Settings",
-    "check_config",
     "choose_settings",
     "config_path",
     "read_config",
     "set_value",
-    "unset_value",
 ]
 
 OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
@@ -81,12 +79,10 @@ class Settings:
     model: str | None  #: None for a backend without a default one
     language: str | None  #: the code to force, None to detect
     options: OptionValues  #: those that were set, by scope
-    model_origin: str | None = None  #: None for a flag or the backend's own default
 
     def load(self, registry: Registry) -> Backend:
-        """Load the backend; a model that is not found is reported with where it was set."""
-        with _naming(self.model_origin, ModelNotFoundError):
-            return registry.load_backend(self.spec.name, self.model, **self.options.backend)
+        """Load the backend."""
+        return registry.load_backend(self.spec.name, self.model, **self.options.backend)
 
 
 def choose_settings(
@@ -130,34 +126,16 @@ def choose_settings(
     return Settings(
         spec=spec,
         model=chosen_model.value,
-        model_origin=chosen_model.origin,
         language=_language(spec, _choose("language", language, config)),
         options=_resolve(spec, options),
     )
 
 
-def check_config(config: ConfigFile, registry: Registry) -> None:
-    """
-    Check every value of config.toml that an installed backend decides on.
-
-    Raises:
-        OptionError: an option or a language that its backend does not take, or options of a
-            misspelt backend.
-        BackendUnavailable: the default backend is not installed.
-
-    """
-    _check_tables(config, registry)
-    if config.backend:
-        with _naming(_origin("backend"), BackendUnavailable):
-            default = registry.spec(config.backend)
-        _language(default, _Setting(config.language or None, _FILE, _origin("language")))
-    for spec in registry.specs():
-        _resolve(spec, _file_options(spec, config))
-
-
 def config_path() -> Path:
-    """Return the path of config.toml, which need not exist."""
-    return config_directory() / "config.toml"
+    """Return the path of config.toml, which need not exist, in $WLK_HOME or the user's folder."""
+    if home := os.environ.get("WLK_HOME"):
+        return Path(os.path.expandvars(home)).expanduser().absolute() / "config.toml"
+    return platformdirs.user_config_path("wlk-core", appauthor=False) / "config.toml"
 
 
 def read_config(path: Path | None = None) -> ConfigFile:
@@ -194,11 +172,11 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     *tables, name = _split(key)
     typed: Any = value
     if tables:
-        values = split_options(registry.spec(tables[1]), {name: value})
+        values = registry.spec(tables[1]).split_options({name: value})
         typed = (values.backend | values.stream)[name]
         typed = value if typed is None else typed  # "auto", and what stands for no value
     elif not value:
-        raise OptionError(f"{key} needs a value; remove it with: wlk-core config unset {key}")
+        raise OptionError(f"{key} needs a value; remove the line from {config_path()}")
     elif key == "backend":
         registry.spec(value)
     document = table = _document()
@@ -207,24 +185,6 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
             table[each] = tomlkit.table(is_super_table=each == tables[0])
         table = table[each]
     table[name] = typed
-    return _write(document.as_string())
-
-
-def unset_value(key: str) -> Path:
-    """
-    Remove a key from config.toml, and return its path.
-
-    Raises:
-        OptionError: the key is unknown or not set, or the file has a mistake.
-
-    """
-    *tables, name = _split(key)
-    document = table = _document()
-    for each in tables:
-        table = table.get(each, {})
-    if name not in table:
-        raise OptionError(f"{key} is not set in {config_path()}")
-    del table[name]
     return _write(document.as_string())
 
 
@@ -292,7 +252,7 @@ def _language(spec: BackendSpec, setting: _Setting) -> str | None:
     if setting.value is None or setting.value.lower() == "auto":
         return None
     language = find_language(setting.value, spec.languages)
-    with _naming(setting.origin, OptionError, " (for this run: --language auto)"):
+    with _naming(setting.origin, OptionError):
         if language not in spec.languages and (guess := similar_language(language, spec.languages)):
             raise OptionError(
                 f"{spec.name} does not support the language {language!r} (did you mean {guess}?)"
@@ -319,9 +279,9 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
         if policy.rank < setting.rank and policy.value not in policies:
             continue
         with _naming(setting.origin, OptionError):
-            split_options(spec, given | {name: setting.value})
+            spec.split_options(given | {name: setting.value})
         values[name] = setting.value
-    return split_options(spec, values)
+    return spec.split_options(values)
 
 
 def _origin(*keys: str) -> str:
@@ -329,11 +289,11 @@ def _origin(*keys: str) -> str:
 
 
 @contextmanager
-def _naming(origin: str | None, kind: type[Exception], hint: str = "") -> Iterator[None]:
+def _naming(origin: str | None, kind: type[Exception]) -> Iterator[None]:
     """Put the origin of a value in front of the message of an error about it."""
     try:
         yield
     except kind as error:
         if origin is None:
             raise
-        raise type(error)(f"{origin}: {error}{hint}") from error
+        raise type(error)(f"{origin}: {error}") from error

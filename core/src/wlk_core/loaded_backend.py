@@ -10,8 +10,7 @@ import attrs
 
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
-from wlk_core.online.engine_errors import OwnerProcess, engine_errors
-from wlk_core.online.stream import OnlineStream
+from wlk_core.online.stream import OnlineStream, engine_errors
 from wlk_core.session import astream, atranscribe, stream, transcribe
 
 if TYPE_CHECKING:
@@ -84,7 +83,6 @@ class LoadedBackend(Generic[E]):
         self._warmup = warmup
         self._release = release
         self._closing = threading.Lock()
-        self._owner = OwnerProcess()
         self.model: str | None = None  #: as it was named to the registry, which sets it
 
     def __repr__(self) -> str:
@@ -106,10 +104,8 @@ class LoadedBackend(Generic[E]):
 
         Raises:
             StreamClosed: the backend is closed.
-            BackendError: this is a fork of the process that loaded the model.
 
         """
-        self._owner.check()
         engine = self._engine
         if engine is None:
             raise StreamClosed("the backend is closed; load it again")
@@ -127,7 +123,7 @@ class LoadedBackend(Generic[E]):
         Return a new stream; see Backend.  May block while the engine, or another machine, works.
 
         Raises:
-            BackendError: the engine failed, or this is a fork of the process that loaded it.
+            BackendError: the engine failed.
 
         """
         engine = self.engine
@@ -159,8 +155,6 @@ class LoadedBackend(Generic[E]):
 
     def close(self) -> None:
         """Release the model; streams that are open keep it until they are closed."""
-        if not self._owner.is_current:
-            return  # the model is the owner's
         with self._closing:
             engine, self._engine = self._engine, None
         if engine is not None and self._release is not None:

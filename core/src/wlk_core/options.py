@@ -1,32 +1,74 @@
-"""An option of a backend: declared once, checked and converted everywhere from that declaration."""
+"""Options of a backend: declared once, checked and converted everywhere from that declaration."""
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import attrs
 
-from wlk_core._fields import check, is_number, is_tuple_of_texts, is_whole, to_tuple
 from wlk_core.errors import OptionError
-from wlk_core.untrusted import is_text, real_number, shown
+from wlk_core.untrusted import is_text, printable, real_number, shown
 
-__all__ = ["AUTO", "Option", "Scope", "are_options"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = [
+    "AUTO",
+    "LOADER",
+    "NAME",
+    "NO_POLICIES",
+    "Option",
+    "OptionValues",
+    "Scope",
+    "as_tuple",
+    "check",
+    "parse_pairs",
+    "resolve_options",
+    "unknown_option",
+]
 
 Scope = Literal["backend", "stream"]
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
+NO_POLICIES = "streams by itself and has no policies"
 
 _BOOLS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
-_TYPES = (str, int, float, bool)
-_BOOL = check("True or False", lambda value: isinstance(value, bool))
-_TEXTS = check("a list of strings", is_tuple_of_texts)
-_LIMIT = check("a number or None", lambda value: value is None or is_number(value))
+_CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
+_ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # beside the options
+
+
+def check(
+    expected: str, accepts: Callable[[Any], object]
+) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Return the validator of a field of a declaration; its ValueError names the field."""
+
+    def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not accepts(value):
+            raise ValueError(
+                f"{type(instance).__name__}: expected {attribute.name} as {expected}, "
+                f"got {shown(value)}"
+            )
+
+    return validate
+
+
+#: The validators of the name of a declaration, and of what names the function that loads it.
+NAME = check("[a-z][a-z0-9-]*", re.compile(r"[a-z][a-z0-9-]*").fullmatch)
+LOADER = check(
+    '"package.module:function"',
+    re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*").fullmatch,
+)
+
+
+def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a tuple; mypy infers no type of a field from the converter `tuple`."""
+    return tuple(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -51,41 +93,27 @@ class Option:
     """
 
     name: str = attrs.field(
-        validator=check(
-            "a string of [a-z][a-z0-9_]*",
-            lambda value: isinstance(value, str) and bool(_NAME.fullmatch(value)),
-        )
+        validator=check("[a-z][a-z0-9_]*", re.compile("[a-z][a-z0-9_]*").fullmatch)
     )
-    type: type[str | int | float | bool] = attrs.field(
-        default=str, validator=check("str, int, float or bool", lambda value: value in _TYPES)
-    )
+    type: type[str | int | float | bool] = str
     default: Any = None
-    choices: tuple[Any, ...] = attrs.field(
-        default=(),
-        converter=to_tuple,
-        validator=check("a list of values", lambda value: isinstance(value, tuple)),
-    )
-    help: str = attrs.field(
-        default="", validator=check("a string", lambda value: isinstance(value, str))
-    )
-    scope: Scope = attrs.field(
-        default="backend",
-        validator=check('"backend" or "stream"', lambda value: value in ("backend", "stream")),
-    )
-    minimum: float | None = attrs.field(default=None, validator=_LIMIT)
-    maximum: float | None = attrs.field(default=None, validator=_LIMIT)
-    is_auto_allowed: bool = attrs.field(default=False, validator=_BOOL)
-    policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
-    former_names: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
+    choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
+    help: str = ""
+    scope: Scope = "backend"
+    minimum: float | None = None
+    maximum: float | None = None
+    is_auto_allowed: bool = False
+    policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
-        defaults = () if self.default is None else (self.default,)
-        for field, declared in {"default": defaults, "choices": self.choices}.items():
-            if wrong := [value for value in declared if not self._is_of_type(value)]:
-                raise ValueError(
-                    f"Option {self.name!r}: the field {field} is of type {self.type.__name__}; "
-                    f"got {shown(wrong[0])}"
-                )
+        declared = (*self.choices, *(() if self.default is None else (self.default,)))
+        allowed = (int, float) if self.type is float else self.type
+        if wrong := [value for value in declared if not isinstance(value, allowed)]:
+            raise ValueError(
+                f"option {self.name}: expected values of type {self.type.__name__}, "
+                f"got {shown(wrong[0])}"
+            )
         if self.is_auto_allowed and self.default is not None:
             raise ValueError(
                 f"option {self.name}: auto stands for None, so the default is None; "
@@ -118,15 +146,7 @@ class Option:
         if converted is None:
             article = "an" if self.type is int else "a"
             auto = " or auto" if self.is_auto_allowed else ""
-            # A path may have bytes that are not text; a stream's text is encoded by the engine.
-            why = (
-                ", which has a lone surrogate"
-                if isinstance(value, str) and self.type is str
-                else ""
-            )
-            raise OptionError(
-                f"{name} is {article} {self.type.__name__}{auto}; got {shown(value)}{why}"
-            )
+            raise OptionError(f"{name} is {article} {self.type.__name__}{auto}; got {shown(value)}")
         if self.choices and converted not in self.choices:
             choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
             raise OptionError(f"{name} is one of {', '.join(choices)}; got {shown(value)}")
@@ -136,20 +156,16 @@ class Option:
             raise OptionError(f"{name} lies between {low:g} and {high:g}; got {shown(value)}")
         return converted
 
-    def _is_of_type(self, value: object) -> bool:
-        if self.type is int:
-            return is_whole(value)
-        return is_number(value) if self.type is float else isinstance(value, self.type)
-
     def _parsed(self, value: Any) -> Any:
         """Return *value* as this option's type, None where that is not possible."""
         if self.type is str:
-            is_accepted = is_text(value) or (isinstance(value, str) and self.scope == "backend")
-            return value if is_accepted else None
+            # A path may have bytes that are not text; a stream's text is encoded by the engine.
+            is_path = isinstance(value, str) and self.scope == "backend"
+            return value if is_path or (is_text(value) and value) else None
         if self.type is bool:
             known = _BOOLS.get(value.lower()) if isinstance(value, str) else value
             return known if isinstance(known, bool) else None
-        number = value if isinstance(value, str) or is_whole(value) else real_number(value)
+        number = value if isinstance(value, str) or type(value) is int else real_number(value)
         if number is None or (self.type is int and isinstance(number, float) and number % 1 != 0):
             return None
         try:
@@ -159,6 +175,79 @@ class Option:
         return number if isinstance(number, int) or math.isfinite(number) else None
 
 
-def are_options(value: object) -> bool:
-    """Return whether *value* is a tuple of options."""
-    return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)
+class OptionValues(NamedTuple):
+    """Converted values by option name: those for load_backend and those for create_processor."""
+
+    backend: dict[str, Any]
+    stream: dict[str, Any]
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """
+    Return the values of KEY=VALUE strings, unchecked.
+
+    Raises:
+        OptionError: a string is not KEY=VALUE, or one key has two values.
+
+    """
+    values: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise OptionError(f"expected an option as KEY=VALUE, got {pair!r}")
+        if values.setdefault(name, value) != value:
+            raise OptionError(
+                f"option {printable(name)} has two values, {values[name]!r} and {value!r}; keep one"
+            )
+    return values
+
+
+def resolve_options(
+    declared: Iterable[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
+) -> dict[str, Any]:
+    """
+    Return the options of *scope* by name, *values* converted and defaults filled in.
+
+    Raises:
+        OptionError: an unknown name, an option of the other scope or of another policy, or a
+            value it does not take.
+
+    """
+    declared = tuple(declared)
+    known = {option.name: option for option in declared if option.scope == scope}
+    other = {option.name: option for option in declared if option.scope != scope}
+    for name in values:
+        if name in other:
+            call = _CALLS[other[name].scope].format(name)
+            raise OptionError(f"{owner}: {name} is an option of {call}")
+        if name not in known:
+            raise unknown_option(name, known.values(), owner=owner)
+    resolved = {
+        name: option.convert(values[name], owner=owner) if name in values else option.default
+        for name, option in known.items()
+    }
+    policy = resolved.get("policy")
+    for name in values:
+        if known[name].policies and policy not in known[name].policies:
+            policies = known[name].policies
+            raise OptionError(
+                f"{owner}: policy={policy} takes no {name}; leave it out, or choose "
+                + " or ".join(f"policy={choice}" for choice in policies)
+            )
+    return resolved
+
+
+def unknown_option(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
+    """Describe an option that is not declared, with the declared one that was probably meant."""
+    if name == "policy":
+        return OptionError(f"{owner} {NO_POLICIES}: leave policy out")
+    known = tuple(known)
+    names = sorted(option.name for option in known)
+    close = [option.name for option in known if name in option.former_names]
+    close = close or difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1)
+    guess = f" (did you mean {close[0]}?)" if close else ""
+    return OptionError(
+        f"{owner}: no option is called {name!r}{guess}; expected one of: "
+        f"{', '.join(names) or 'none'}"
+    )

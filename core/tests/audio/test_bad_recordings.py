@@ -197,18 +197,6 @@ def test_a_truncated_file_is_decoded_to_its_end_and_then_refused(recording, suff
     assert is_one_clear_line(str(failure))
 
 
-@pytest.mark.parametrize(("share", "warnings"), [(1.0, 0), (0.5, 1)])
-def test_a_cut_wav_is_decoded_with_a_warning(recording, caplog, share, warnings):
-    """A recorder that was switched off leaves such a file, whose sound is complete until then."""
-    data = recording("noise.wav", samples=NOISE).read_bytes()
-
-    audio, failure = decoded(io.BytesIO(data[: int(len(data) * share) // 2 * 2]))
-
-    assert len(audio) > 24_000
-    assert failure is None
-    assert warnings == sum("its end is missing" in message for message in caplog.messages)
-
-
 def test_a_truncated_m4a_with_its_index_first_is_decoded_to_its_end(recording):
     """An MP4 made for the web can be decoded as far as it is complete."""
     path = recording("noise.m4a", samples=NOISE, codec="aac", movflags="faststart")

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 BROKEN = "import not_a_module\n"
 
 
@@ -20,29 +18,12 @@ def test_backends_is_a_table_of_one_line_each(install_needy, command):
     ]
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_backends_fits_the_terminal(install_needy, command, monkeypatch, columns):
-    """No line of the listing is wider than a terminal."""
-    install_needy()
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-    assert max(map(len, command("backends").out.splitlines())) <= columns
-
-
 def test_the_star_follows_the_configuration(install_needy, command):
     """A default of config.toml is marked; a mistake in it stops no listing."""
     install_needy()
     command("config", "set", "backend", "needy")
 
     assert command("backends").out.splitlines()[1].startswith("needy*  ")
-
-
-def test_a_mistake_in_the_configuration_stops_no_listing(command, tmp_path):
-    """The listing needs nothing of the file."""
-    (tmp_path / "wlk").mkdir()
-    (tmp_path / "wlk" / "config.toml").write_text("backend = 5")
-
-    assert command("backends").out.splitlines()[1].startswith("toy  ")
 
 
 def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
@@ -62,20 +43,6 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
         "                          local-agreement; default: alignatt)",
         "    device=STR            device (one of: cpu, cuda; default: cpu)",
     ]
-
-
-def test_an_option_of_one_policy_names_it(command):
-    """The details name the policies that take an option."""
-    assert "(policy: alignatt; default: 0.5)" in " ".join(command("backends", "toy").out.split())
-
-
-@pytest.mark.parametrize("columns", [50, 80])
-def test_the_details_fit_the_terminal(install_needy, command, monkeypatch, columns):
-    """So does the description of a backend."""
-    install_needy()
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-    assert max(map(len, command("backends", "needy").out.splitlines())) <= columns
 
 
 def test_backends_names_plugins_that_were_left_out(site, command):
@@ -103,14 +70,3 @@ def test_backends_as_json(install_needy, command):
     ]
     assert (toy["name"], toy["installed"], toy["missing"]) == ("toy", True, [])
     assert toy == json.loads(command("backends", "toy", "--json").out)
-
-
-@pytest.mark.parametrize("name", ["transcribe", "listen"])
-def test_the_help_of_a_command_after_a_backend_lists_its_options(install_needy, command, name):
-    """They are those of `backends NAME`."""
-    install_needy()
-
-    assert "Options of needy" not in command(name, "--help").out
-    assert "Options of needy, each as --option KEY=VALUE" in (
-        command(name, "--backend", "needy", "--help").out
-    )

@@ -56,13 +56,6 @@ def test_check_survives_a_framework_that_crashes(install_needy, command):
     assert "backend needy crashed its process (SIGILL): its framework was built for" in done.err
 
 
-def test_check_of_an_unknown_backend_is_refused(command):
-    """An unknown name is refused before a process is started."""
-    done = command("backends", "--check", "nope")
-
-    assert done == (1, "", "wlk-core: no backend called 'nope'; installed: toy\n")
-
-
 @pytest.mark.parametrize(
     ("status", "text"),
     [

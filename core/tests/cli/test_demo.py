@@ -23,7 +23,7 @@ def sample(monkeypatch, save, spoken):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_core.vad.parameters.SileroDetector", Everything)
+    monkeypatch.setattr("wlk_core.vad.gate.SileroDetector", Everything)
 
 
 def test_the_demo_prints_words_with_their_times_and_figures(command):
@@ -96,8 +96,3 @@ def test_a_backend_without_the_model_is_passed_over(command, site):
     done = command("demo", "--backend", "big")
     assert done.status == 1
     assert "backend big brings no digits model for the demo; backends that do: toy" in done.err
-
-
-def test_the_sample_ships_with_the_package():
-    """The recording is a file of the distribution."""
-    assert SAMPLE.is_file()

@@ -13,7 +13,7 @@ import pytest
 
 from wlk_conformance.testing import partition
 from wlk_core.cli import live_run, writers
-from wlk_core.cli.live_run import FileSource, level_decibels, pcm16
+from wlk_core.cli.live_run import FileSource, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
@@ -329,11 +329,3 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
     assert 32_000 == sum(len(block.audio) for block in source.read(0.0))
     with pytest.raises(AudioFormatError, match="damaged data"):
         source.read(0.0)
-
-
-@pytest.mark.parametrize(("amplitude", "level"), [(1.0, 0.0), (0.1, -20.0), (0.0, -96.0)])
-def test_the_level_is_in_decibels_below_full_scale(amplitude, level):
-    """A square wave of full scale has 0 dB."""
-    square = np.tile(np.array([amplitude, -amplitude], np.float32), 800)
-
-    assert level == pytest.approx(level_decibels(pcm16(square)), abs=0.01)

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from wlk_core import models as store
-from wlk_core.models import Model
-from wlk_core.models.cache import CachedRepo, Removal
+from wlk_core.models import CachedRepo, Model
 
-PULLED = Model(
+CACHED = Model(
     backend="toy",
     name="base",
     repo="acme/base",
-    state="pulled",
+    state="cached",
     revision="a" * 40,
     size=145_200_000,
     licence="mit",
@@ -33,14 +32,14 @@ def test_models_lists_every_backends_models(command):
 
 def test_models_as_json(command, monkeypatch):
     """Scripts get every field."""
-    monkeypatch.setattr(store, "list_models", lambda _specs: (PULLED,))
+    monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))
 
     assert json.loads(command("models", "--backend", "toy", "--json").out) == [
         {
             "backend": "toy",
             "name": "base",
             "repo": "acme/base",
-            "state": "pulled",
+            "state": "cached",
             "revision": "a" * 40,
             "size": 145200000,
             "licence": "mit",
@@ -52,16 +51,16 @@ def test_models_as_json(command, monkeypatch):
 
 def test_models_shows_sizes_and_sources(command, monkeypatch):
     """A pulled model is shown with its size and repository."""
-    monkeypatch.setattr(store, "list_models", lambda _specs: (PULLED,))
+    monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))
 
     assert command("models").out.splitlines()[1].split() == (
-        ["toy", "base*", "pulled", "145.2", "MB", "mit", "acme/base"]
+        ["toy", "base*", "cached", "145.2", "MB", "mit", "acme/base"]
     )
 
 
 def test_pull_names_what_arrived(command, monkeypatch):
     """A pull ends with the repository, the revision and the size."""
-    monkeypatch.setattr(store, "pull", lambda _model, _spec: PULLED)
+    monkeypatch.setattr(store, "pull", lambda _model, _spec: CACHED)
 
     assert command("pull", "base", "--backend", "toy") == (
         0,
@@ -78,65 +77,42 @@ def test_pull_of_a_bundled_model_has_nothing_to_do(command):
 
 
 @pytest.fixture
-def removals(monkeypatch):
-    """Put a removal in the place of the plan; return what is executed."""
-    executed = []
-
-    class Planned(Removal):
-        size = 145_200_000
-
-        def execute(self):
-            executed.append(self.repo.repo)
-
-    def plan(*users):
-        removal = Planned(repo=CachedRepo(Path("cache"), "acme/base"), pulls=(), users=users)
-        monkeypatch.setattr(store, "plan_removal", lambda _model, _spec: removal)
-        return executed
-
-    return plan
+def cached(monkeypatch, tmp_path):
+    """Return a model in the cache."""
+    repo = CachedRepo(tmp_path, "acme/base")
+    (repo.folder / "blobs").mkdir(parents=True)
+    (repo.folder / "blobs" / "weights").write_bytes(bytes(300_000))
+    monkeypatch.setattr(store, "cached_repo", lambda _model, _spec: repo)
+    return repo
 
 
-def test_rm_prints_how_much_became_free(command, removals):
-    """Removing a model without other users asks nothing."""
-    executed = removals()
-
-    assert command("rm", "base", "--backend", "toy").out == (
-        "removed base of toy: 145.2 MB are free again\n"
-    )
-    assert executed == ["acme/base"]
-
-
-def test_rm_of_a_model_that_others_may_use_needs_consent(command, removals):
+def test_rm_needs_consent(command, cached):
     """Without a terminal to ask on, the line names the option; nothing is removed."""
-    executed = removals("other", "another tool")
-
     done = command("rm", "base", "--backend", "toy")
 
     assert (done.status, done.out) == (1, "")
     assert done.err == (
-        "wlk-core: other and another tool may still use base (145.2 MB); "
-        "remove it nevertheless with: wlk-core rm base --backend toy --yes\n"
+        "wlk-core: other tools may use acme/base (0.3 MB); "
+        "remove it with: wlk-core rm base --backend toy --yes\n"
     )
-    assert executed == []
+    assert cached.folder.exists()
 
 
-def test_rm_with_yes_asks_nothing(command, removals):
+def test_rm_with_yes_asks_nothing(command, cached):
     """The option is the consent."""
-    executed = removals("another tool")
+    done = command("rm", "base", "--backend", "toy", "--yes")
 
-    assert command("rm", "base", "--backend", "toy", "--yes").status == 0
-    assert executed == ["acme/base"]
+    assert (0, "removed base: 0.3 MB are free again\n") == (done.status, done.out)
+    assert not cached.folder.exists()
 
 
-@pytest.mark.parametrize(("answer", "runs"), [("y\n", ["acme/base"]), ("n\n", [])])
-def test_rm_asks_on_a_terminal(command, removals, monkeypatch, answer, runs):
+@pytest.mark.parametrize(("answer", "is_kept"), [("y\n", False), ("n\n", True)])
+def test_rm_asks_on_a_terminal(command, cached, monkeypatch, answer, is_kept):
     """On a terminal the question is asked, and the answer decides."""
-    executed = removals("another tool")
     terminal = StringIO(answer)
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdin", terminal)
-
     done = command("rm", "base", "--backend", "toy")
 
-    assert (done.status, executed) == (0 if runs else 1, runs)
-    assert "another tool may still use base (145.2 MB). Remove it?" in done.err
+    assert (int(is_kept), is_kept) == (done.status, cached.folder.exists())
+    assert "other tools may use acme/base (0.3 MB). Remove it?" in done.err

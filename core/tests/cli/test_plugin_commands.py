@@ -65,13 +65,6 @@ def test_the_help_has_its_line_and_imports_neither_it_nor_a_backend(install, sit
     assert "  greet       Greet a person.\n" in done.out
 
 
-def test_the_list_of_plugins_names_the_command(install, command):
-    """A distribution that offers a command without a backend is not broken."""
-    install()
-
-    assert "wlk-greet  0.1.0  ok  command greet\n" in command("plugins").out
-
-
 @pytest.mark.parametrize(
     ("plugin", "code", "reason"),
     [

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from wlk_core.cli import outputs, stops
+from wlk_core.cli import outputs
 from wlk_core.cli.outputs import SUFFIXES
 from wlk_core.cli.stops import STOPS, Stopped, Stops
 
@@ -181,18 +181,6 @@ def test_a_held_signal_raises_when_the_text_is_written():
     with pytest.raises(Stopped) as caught:
         STOPS.release()
     assert str(caught.value) == "stopped by SIGTERM"
-
-
-def test_a_second_interrupt_by_a_person_ends_at_once(monkeypatch):
-    """Ctrl-C pressed again later is not held."""
-    moments = iter([10.0, 10.5, 11.5])
-    monkeypatch.setattr(stops.time, "monotonic", lambda: next(moments))
-    STOPS.hold()
-    signal.raise_signal(signal.SIGINT)
-    signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(Stopped):
-        signal.raise_signal(signal.SIGINT)
 
 
 def test_a_hold_that_takes_too_long_is_given_up():

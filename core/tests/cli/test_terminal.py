@@ -14,7 +14,7 @@ from rich.live import Live
 
 from wlk_core.captions import srt_cue, vtt_cue
 from wlk_core.cli.live_view import LiveView
-from wlk_core.cli.terminal import PrintableFormatter, echo, paragraph, table
+from wlk_core.cli.terminal import PrintableFormatter, table
 from wlk_core.segments import Segment
 from wlk_core.session import Commit, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
@@ -90,23 +90,6 @@ def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
     assert table([("a", "", "b"), ("cc", "", "word " * 8)]) == (
         "a   b\ncc  word word word word word\n    word word word"
     )
-
-
-def test_what_a_program_reads_is_not_wrapped(monkeypatch):
-    """A line of a pipe or a file stays whole, and a long label is apart from its text."""
-    monkeypatch.delenv("COLUMNS")
-
-    assert table([("a", "word " * 40)]) == f"a  {'word ' * 40}".rstrip()
-    assert paragraph("label", "text", width=6) == "  label  text"
-
-
-def test_lines_stay_lines(capsys):
-    """Several lines are printed as such, with escapes in each."""
-    echo(f"one\n{EVIL}")
-
-    first, second, *rest = capsys.readouterr().out.split("\n")
-    assert (first, rest) == ("one", [""])
-    assert not ACTIVE.search(second)
 
 
 def test_log_records_are_shown():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from wlk_core import BackendUnavailable, OptionError
-from wlk_core.config import read_config, set_value, unset_value
+from wlk_core.config import read_config, set_value
 
 WHOLE = """\
 # mine
@@ -60,7 +60,7 @@ def test_options_of_a_new_backend_get_a_table(registry, write, path):
         ("options.toy", "cpu", "unknown configuration key options.toy; expected backend"),
         ("options.toy.device.x", "cpu", "unknown configuration key options.toy.device.x; "),
         ("options..device", "cpu", "unknown configuration key options..device; expected backend"),
-        ("model", "", "model needs a value; remove it with: wlk-core config unse"),
+        ("model", "", "model needs a value; remove the line from "),
         ("options.toy.beamsize", "1", "toy: no option is called 'beamsize' (did you mean beam_si"),
         ("options.toy.beam_size", "many", "toy: option beam_size is an int; got 'many'"),
     ],
@@ -112,23 +112,3 @@ def test_a_file_that_cannot_be_written_is_named(registry, path, tmp_path, monkey
     with pytest.raises(OptionError, match=r"config\.toml cannot be (read|written): "):
         set_value("model", "base", registry)
     assert not path.exists()
-
-
-def test_a_value_can_be_removed(write, path):
-    """The rest stays."""
-    write(WHOLE)
-
-    unset_value("options.toy.device")
-    unset_value("model")
-
-    assert read_config().options == {"toy": {}}
-    assert "# a remark" in path.read_text()
-
-
-@pytest.mark.parametrize("key", ["language", "options.other.device"])
-def test_a_value_that_is_not_set_cannot_be_removed(write, path, key):
-    """The message names the file."""
-    write(WHOLE)
-
-    with pytest.raises(OptionError, match=re.escape(f"{key} is not set in {path}")):
-        unset_value(key)

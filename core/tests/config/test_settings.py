@@ -7,8 +7,8 @@ import re
 import attrs
 import pytest
 
-from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError
-from wlk_core.config import check_config, choose_settings, read_config
+from wlk_core import BackendUnavailable, OptionError
+from wlk_core.config import choose_settings
 
 FILE = """\
 backend = "other"
@@ -67,7 +67,7 @@ def test_flags_precede_all(registry, write, monkeypatch):
         registry, backend="toy", model="flag", pairs=["beam_size=5", "fast=on"]
     )
 
-    assert (settings.spec.name, settings.model, settings.model_origin) == ("toy", "flag", None)
+    assert (settings.spec.name, settings.model) == ("toy", "flag")
     assert options_of(settings) == {"beam_size": 5, "fast": True}
 
 
@@ -223,7 +223,7 @@ def test_a_language_that_the_backend_cannot_force_names_the_flag(registry, write
     """A default language may not suit every backend; one flag leaves it out."""
     write('language = "de"')
 
-    with pytest.raises(OptionError, match=r"key language: other .* --language auto\)"):
+    with pytest.raises(OptionError, match=r"key language: other "):
         choose_settings(registry, backend="other")
     assert choose_settings(registry, backend="other", language="auto").language is None
 
@@ -234,57 +234,13 @@ def test_a_mistake_in_a_flag_has_no_origin(registry):
         choose_settings(registry, pairs=["beamsize=1"])
 
 
-@pytest.mark.parametrize(("flag", "start"), [("flag", "no such"), (None, "WLK_MODEL: no such")])
-def test_a_model_that_cannot_be_loaded_is_named_with_its_origin(registry, monkeypatch, flag, start):
-    """The settings load the backend, so that the error can name where the model was set."""
-    monkeypatch.setenv("WLK_MODEL", "variable")
-
-    def load(name, model, **options):
-        raise ModelNotFoundError(f"no such model: {name} {model} {options}")
-
-    registry.load_backend = load
-    settings = choose_settings(registry, model=flag, pairs=["fast=1", "beam_size=2"])
-
-    with pytest.raises(ModelNotFoundError) as caught:
-        settings.load(registry)
-
-    text = f"{start} model: toy {flag or 'variable'} {{'fast': True}}"
-    assert text == str(caught.value)
-
-
-def test_a_backend_that_cannot_be_loaded_is_not_blamed_on_the_model(registry, monkeypatch):
-    """Other errors of loading have nothing to do with where the model was set."""
-    monkeypatch.setenv("WLK_MODEL", "variable")
-
-    def load(_name, _model):
-        raise BackendUnavailable("its framework is broken")
-
-    registry.load_backend = load
-
-    with pytest.raises(BackendUnavailable, match=r"^its framework is broken$"):
-        choose_settings(registry).load(registry)
-
-
-def test_the_whole_file_can_be_checked(registry, write, path):
-    """Every backend that is installed checks its options; others are left alone."""
-    write("[options.absent]\nx = 1\n[options.other]\nbeam_size = 'many'\n")
-
-    with pytest.raises(OptionError, match=re.escape(f"{path}, key options.other.beam_size")):
-        check_config(read_config(), registry)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [choose_settings, lambda registry: check_config(read_config(), registry)],
-    ids=["to run", "to report"],
-)
-def test_options_of_a_misspelt_backend_are_refused(registry, write, path, check):
+def test_options_of_a_misspelt_backend_are_refused(registry, write, path):
     """Their absence would go unnoticed."""
     write("[options.tyo]\nbeam_size = 2\n")
     message = f"{path}, key options.tyo: no backend called 'tyo' (did you mean toy?)"
 
     with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
-        check(registry)
+        choose_settings(registry)
 
 
 @pytest.mark.parametrize("name", ["toy", "whisper", "something-else"])
@@ -309,11 +265,3 @@ def test_a_policy_of_a_backend_without_any_is_refused(registry, monkeypatch):
     monkeypatch.setenv("WLK_OPTION_POLICY", "alignatt")
     with pytest.raises(OptionError, match=r"^WLK_OPTION_POLICY: solo streams by itself"):
         choose_settings(registry)
-
-
-def test_the_language_of_the_file_is_checked_with_the_rest(registry, write, path):
-    """The default backend decides which languages there are."""
-    write("backend = 'toy'\nlanguage = 'xx'\n")
-
-    with pytest.raises(OptionError, match=re.escape(f"{path}, key language: toy ")):
-        check_config(read_config(), registry)

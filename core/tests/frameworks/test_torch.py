@@ -97,13 +97,6 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
     assert expected == choose_dtype(name, device=device, declared=declared)
 
 
-def test_a_model_may_prefer_another_arithmetic_on_accelerators() -> None:
-    """A plugin names what suits its model."""
-    chosen = choose_dtype("auto", device=GPU, accelerated=torch.bfloat16)
-
-    assert torch.bfloat16 == chosen
-
-
 def test_an_unknown_arithmetic_is_refused() -> None:
     """The message lists the names."""
     with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):

@@ -155,12 +155,6 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def records(tmp_path):
-    """Return the folder of the records of what was pulled."""
-    return tmp_path / "wlk" / "pulled"
-
-
-@pytest.fixture
 def spec():
     """Return a backend with one model on the hub and a bundled one."""
     return BackendSpec(

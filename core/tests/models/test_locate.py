@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 from huggingface_hub import snapshot_download
 import pytest
 
@@ -32,19 +31,6 @@ def test_a_local_directory_is_used_as_it_is(spec, directory):
     assert directory == locate(str(directory), spec=spec)
 
 
-@pytest.mark.usefixtures("no_network")
-def test_a_relative_directory_beats_a_repository_of_that_name(spec, directory, monkeypatch):
-    """A directory on disk is never looked up on a hub."""
-    monkeypatch.chdir(directory.parent)
-    (directory.parent / "acme").mkdir()
-    directory.rename(directory.parent / "acme" / "base")
-    plain = attrs.evolve(spec, models={})
-
-    found = locate("acme/base", spec=plain)
-
-    assert directory.parent / "acme" / "base" == found.resolve()
-
-
 def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, monkeypatch):
     """A folder that happens to be called like an alias does not replace it."""
     hub.publish("acme/base", FILES)
@@ -60,12 +46,6 @@ def test_a_missing_directory_is_no_repository(spec, ref):
     """A path that leads nowhere is an error and is not looked up on a hub."""
     with pytest.raises(ModelNotFoundError, match=f"model {ref}: .* is not a directory; get one"):
         locate(ref, spec=spec)
-
-
-def test_a_file_is_no_model(spec, directory):
-    """The error about a path to a file names what is expected."""
-    with pytest.raises(ModelNotFoundError, match="is not a directory; get one with: wlk-core"):
-        locate(str(directory / "config.json"), spec=spec)
 
 
 def test_a_directory_without_the_weights_names_what_is_missing(spec, directory):
@@ -220,17 +200,6 @@ def test_a_pointer_that_leads_nowhere_is_no_file(spec, lay_out, locate_offline):
     with pytest.raises(ModelNotFoundError, match="is not complete"):
         locate_offline("base", spec=spec)
     assert list_models([spec])[0].state == "incomplete"
-
-
-@pytest.mark.usefixtures("no_network")
-def test_a_pointer_to_a_file_that_the_backend_does_not_load_may_lead_nowhere(
-    spec, lay_out, locate_offline
-):
-    """Only the files of the model have to be there."""
-    snapshot = lay_out(FILES)
-    (snapshot / "notes.txt").resolve().unlink()
-
-    assert snapshot == locate_offline("base", spec=spec)
 
 
 @pytest.mark.parametrize("content", [None, b"short"], ids=["missing", "short"])

@@ -8,7 +8,6 @@ import threading
 
 import attrs
 import huggingface_hub
-import msgspec
 import pytest
 
 from wlk_core import ModelNotFoundError
@@ -53,26 +52,6 @@ def test_of_alternatives_the_first_that_exists_is_pulled(spec, hub, there, selec
     assert {"config.json", *selected} == {file.name for file in found.iterdir()}
 
 
-def test_a_pull_is_recorded_by_revision_names_and_sizes(spec, hub, records, tmp_path):
-    """The record has the backend, repository, revision and files, and no path."""
-    hub.publish("acme/base", FILES)
-
-    model = pull("base", spec)
-
-    (path,) = records.rglob("*.json")
-    assert path == records / "toy" / "acme--base" / f"{'a' * 40}.json"
-    assert str(tmp_path) not in path.read_text()
-    assert msgspec.json.decode(path.read_bytes()) == {
-        "backend": "toy",
-        "repo": "acme/base",
-        "revision": "a" * 40,
-        "files": {"README.md": 21, "config.json": 2, "model.bin": 102400},
-        "found": [],
-    }
-    assert (model.state, model.revision, model.size) == ("pulled", "a" * 40, 102402)
-    assert model.licence == "mit"
-
-
 def test_a_pull_without_a_terminal_prints_nothing(spec, hub, capfd):
     """A pull in a script draws no progress bar."""
     hub.publish("acme/base", FILES)
@@ -103,7 +82,7 @@ def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(
     monkeypatch.setattr(library, "http_get", stop)
     with pytest.raises((KeyboardInterrupt, ModelNotFoundError)) as caught:
         pull("base", spec)
-    assert caught.type is KeyboardInterrupt or "hub is full; make room or" in str(caught.value)
+    assert caught.type is KeyboardInterrupt or "as worded" in str(caught.value)
     assert [row.state for row in list_models([spec])] == ["incomplete", "bundled"]
     with pytest.raises(ModelNotFoundError, match="base is not complete in the cache and the netwo"):
         locate_offline("base", spec=spec)
@@ -113,7 +92,7 @@ def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(
     pull("base", spec)
 
     assert hub.fetched() == ["model.bin"]
-    assert list_models([spec])[0].state == "pulled"
+    assert list_models([spec])[0].state == "cached"
 
 
 @pytest.mark.parametrize("damage", [b"short", FILES["model.bin"][::-1]], ids=["short", "same size"])
@@ -148,16 +127,6 @@ def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, l
     assert new.path == locate_offline("base", spec=spec)
 
 
-def test_a_damaged_record_is_no_record(spec, hub, records):
-    """A model whose record cannot be read is one of another tool; no command fails."""
-    hub.publish("acme/base", FILES)
-    pull("base", spec)
-    (path,) = records.rglob("*.json")
-    path.write_text('{"backend": "toy", "repo"')
-
-    assert list_models([spec])[0].state == "cached"
-
-
 @pytest.mark.usefixtures("no_network")
 def test_a_bundled_model_needs_no_pulling(spec):
     """Pulling a bundled model succeeds without doing anything."""
@@ -170,57 +139,17 @@ def test_a_directory_cannot_be_pulled(spec, tmp_path):
         pull(str(tmp_path), spec)
 
 
-def test_models_lists_what_was_pulled_by_repository_id(spec, hub):
-    """A model that no alias names is listed by its repository; the default is marked."""
-    hub.publish("other/model", FILES)
-    pull("other/model", spec)
-
-    rows = list_models([spec])
-
-    assert [(row.name, row.state, row.is_default) for row in rows] == [
-        ("base", "absent", True),
-        ("digits", "bundled", False),
-        ("other/model", "pulled", False),
-    ]
-
-
-@pytest.mark.usefixtures("hub")
-def test_a_repository_that_does_not_exist_is_named(failure):
-    """A name the hub does not know is answered with what to check."""
-    assert failure() == (
-        "acme/base was not pulled: the hub has no public model of that name; check the name, or "
-        "for a private one: hf auth login && wlk-core pull base --backend toy"
-    )
-
-
-def test_the_error_about_a_gated_repository_names_the_login(failure, hub):
-    """A model under conditions names them and the login."""
+@pytest.mark.parametrize("status", [404, 403, 200])
+@pytest.mark.parametrize("of", ["answer", "file_answer"])
+def test_a_refusal_of_the_hub_is_one_line_with_what_helps(failure, hub, status, of):
+    """The hub, or the login page of a network, may refuse a model, or a file after its list."""
     hub.publish("acme/base", FILES)
-    hub.gated.add("acme/base")
-
-    assert failure().startswith(
-        "acme/base was not pulled: it is gated; accept its conditions on its page, then: hf auth"
-    )
-
-
-@pytest.mark.parametrize("is_listed", [False, True], ids=["model", "file"])
-@pytest.mark.parametrize(("status", "remedy"), [(403, "hf auth login && "), (404, "try again la")])
-def test_a_refusal_of_the_hub_has_its_line(failure, hub, status, remedy, is_listed):
-    """The hub may refuse a file after it listed the model."""
-    hub.publish("acme/base", FILES)
-    setattr(hub, "file_answer" if is_listed else "answer", (status, {}, b"<html>"))
+    setattr(hub, of, (status, {"Content-Type": "text/html"}, b"<html>Log in</html>"))
     text = failure()
 
-    assert f"the hub refuses the request ({status}); {remedy}" in text
-    assert text.endswith("wlk-core pull base --backend toy")
-
-
-@pytest.mark.parametrize("body", [b"<html>Log in to this network</html>", b""])
-def test_the_login_page_of_a_network_is_one_line(failure, hub, body):
-    """A page is no answer of a hub."""
-    hub.answer = (200, {"Content-Type": "text/html"}, body)
-
-    assert failure().startswith("acme/base was not pulled: ")
+    assert text.startswith("acme/base was not pulled: ")
+    assert status == 200 or str(status) in text
+    assert text.endswith("private model: hf auth login; then: wlk-core pull base --backend toy")
 
 
 def test_a_repository_for_another_backend_is_named(failure, hub):
@@ -252,6 +181,7 @@ def test_a_path_that_cannot_hold_a_cache_is_named(spec, hub, tmp_path, monkeypat
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "cache"))
 
     with pytest.raises(
-        ModelNotFoundError, match="cannot be written; make room or set HF_HUB_CACHE"
+        ModelNotFoundError,
+        match=r"was not pulled: .*; check the name, the connection and the disk of",
     ):
         pull("base", spec)

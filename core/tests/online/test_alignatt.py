@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import (
-    CodedToken,
     StreamDriver,
-    encode,
-    partition,
-    script_words,
 )
 from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
 from wlk_core.streaming import AlignAtt, Word
@@ -302,16 +298,3 @@ def test_audio_without_words_is_decoded_before_it_is_dropped():
     assert spans[0][0] == 0
     assert all(a[1] >= b[0] for a, b in itertools.pairwise(spans))
     assert max(end - first for first, end in spans) <= 5 * RATE
-
-
-def test_a_decoder_that_changes_its_mind_is_not_committed_too_early(coded_engine):
-    """Wrong words at the end of a buffer are never committed."""
-    script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
-    engine = coded_engine(changes_mind=True)
-    truth = [word.text.strip() for word in script_words(script, engine.vocabulary)]
-    driver = StreamDriver(engine.stream(policy="alignatt"))
-    for chunk in partition(encode(script, cells=210), 0.5):
-        driver.feed(chunk)
-    driver.finish()
-
-    assert truth == [token.text.strip() for token in driver.tokens]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wlk_core.online.engine_batches import EngineBatches
+from wlk_core.online.engine_batches import BATCHES_WITHOUT_WAIT, MAX_BATCH, EngineBatches
 from wlk_core.plugins import EngineCalls
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def held(batches: EngineBatches, pool: ThreadPoolExecutor, count: int) -> Iterat
     assert running.wait(PATIENCE)
     yield
     with batches.arrival:
-        assert batches.arrival.wait_for(lambda: len(batches.queue) >= count, PATIENCE)
+        assert batches.arrival.wait_for(lambda: len(batches.waiting) >= count, PATIENCE)
     go_on.set()
     assert 0 == holding.result(PATIENCE)
 
@@ -173,3 +173,40 @@ def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) ->
 
     assert [20, 30, 20] == together(threads, calls, functions, 10, 10, 10)
     assert [[10, 10]] == engine.batches
+
+
+def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
+    """The rest is taken by the next run."""
+    sizes: list[int] = []
+
+    def count(numbers: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(numbers))
+        return numbers
+
+    batches = EngineBatches()
+    with ThreadPoolExecutor(MAX_BATCH + 1) as many:
+        with held(batches, threads, MAX_BATCH + 1):
+            futures = [many.submit(batches.call, count, n, caller=n) for n in range(MAX_BATCH + 1)]
+        assert list(range(MAX_BATCH + 1)) == [future.result(PATIENCE) for future in futures]
+
+    assert [MAX_BATCH, 1] == sizes
+
+
+def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) -> None:
+    """A caller that is alone never waits, and a wait in vain is not repeated for a while."""
+    batches = EngineBatches()
+    waits: list[bool] = []
+
+    def wait_for(predicate: Callable[[], bool], seconds: float) -> bool:
+        waits.append(not predicate() and seconds > 0)
+        return predicate()
+
+    batches.arrival.wait_for = wait_for  # type: ignore[method-assign,assignment]
+    for _ in range(3):
+        batches.call(engine.double, 1, caller="a")
+    alone = list(waits)
+    for turn in range(BATCHES_WITHOUT_WAIT + 4):
+        batches.call(engine.double, 1, caller="ab"[turn % 2])
+
+    assert [False] * 3 == alone
+    assert [False, False, True, True] == waits[3:]

@@ -9,11 +9,9 @@ import weakref
 import attrs
 import pytest
 
-from wlk_conformance import EngineFaults
 from wlk_conformance.testing import silence
-from wlk_core import Commit, End, Session
+from wlk_core import Session
 from wlk_core.plugins import (
-    BackendError,
     BackendSpec,
     EngineCalls,
     LoadedBackend,
@@ -121,14 +119,6 @@ def test_a_stream_is_opened_with_checked_and_complete_options() -> None:
     ] == configs
 
 
-def test_a_configuration_cannot_be_changed() -> None:
-    """Streams share it with their resets, so its options are read-only."""
-    config: Any = StreamConfig(options={"tick_seconds": 1.0})
-
-    with pytest.raises(TypeError):
-        config.options["tick_seconds"] = 2.0
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -193,19 +183,6 @@ def test_engine_calls_of_all_streams_and_of_warmup_are_counted() -> None:
     assert 3 == backend.engine_calls.count
 
 
-@pytest.mark.parametrize("seam", ["fail_before", "fail_after"])
-def test_a_call_that_a_test_made_fail_can_be_repeated(seam: str) -> None:
-    """The failure reaches the caller as BackendError and the next call commits the word."""
-    backend, _ = toy()
-    setattr(EngineFaults.of(backend.engine_calls), seam, frozenset({1}))
-    stream = backend.create_processor()
-    stream.insert_audio_chunk(silence(1.0))
-    with pytest.raises(BackendError, match="engine call 1 failed on request"):
-        stream.process_iter()
-
-    assert ["word"] == [token.text for token in stream.process_iter().committed]
-
-
 def test_a_recording_is_transcribed_in_one_call() -> None:
     """Stream options, language and the options of the session reach where they belong."""
     backend, configs = toy()
@@ -240,17 +217,6 @@ def test_chunks_never_have_the_policy_for_recordings() -> None:
     list(backend.stream([silence(1.0)], vad=False))
 
     assert ["x"] == [config.policy for config in configs]
-
-
-def test_chunks_are_transcribed_in_one_loop() -> None:
-    """Words arrive as events, and the stream ends with the chunks."""
-    backend, _ = toy()
-
-    events = list(backend.stream([silence(1.0)] * 3, vad=False))
-
-    assert 3 == sum(isinstance(event, Commit) for event in events)
-    assert 3.0 == events[-1].audio_time
-    assert isinstance(events[-1], End)
 
 
 def test_the_asyncio_twins_give_the_same() -> None:
@@ -326,14 +292,6 @@ def test_the_engine_is_released_once() -> None:
     backend.close()
 
     assert [engine] == released
-
-
-def test_the_spec_is_the_one_the_backend_was_made_with() -> None:
-    """Tools read the declaration from the backend."""
-    backend, _ = toy()
-
-    assert SPEC is backend.spec
-    assert isinstance(backend.engine_calls, EngineCalls)
 
 
 def test_a_repr_names_backend_and_model() -> None:

@@ -92,7 +92,7 @@ def test_two_distributions_with_one_annotator_are_an_error_when_it_is_used(site:
             "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",
             "wlk_diarizers returns a diarizer, got BackendSpec(",
         ),
-        (DIARIZER.replace('"diarizer"', '"oracle"'), "ValueError: AnnotatorSpec 'who': the field"),
+        (DIARIZER.replace('"diarizer"', '"oracle"'), "ValueError: AnnotatorSpec: expected kind as"),
         (DIARIZER.replace("api=1", "api=99"), "diarizer 'who' speaks plugin API 99"),
     ],
     ids=["another kind", "a backend", "unknown kind", "another api"],

@@ -72,8 +72,8 @@ def test_strict_mode_raises_what_the_plugin_raised(
             "wlk_backends returns a backend, got 'toy'",
         ),
         (
-            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', requires=['torch'])]\n",
-            "ValueError: BackendSpec 'toy': the field requires is a mapping of distributions to",
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', capabilities=['x'])]\n",
+            "ValueError: BackendSpec: expected capabilities as some of batching",
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
@@ -81,7 +81,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    return [spec('Toy')]\n",
-            "ValueError: a name is in [a-z][a-z0-9-]*, got 'Toy'",
+            "ValueError: BackendSpec: expected name as [a-z][a-z0-9-]*, got 'Toy'",
         ),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from wlk_core import (
-    BackendSpec,
     BackendUnavailable,
     OptionError,
     load_backend,
@@ -189,28 +188,6 @@ def test_a_path_object_is_a_model_too(site: Any) -> None:
         registry.load_backend("toy", 3)
     with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
         registry.load_backend("toy", "")
-
-
-def test_an_unknown_option_is_refused_before_the_model_loads(site: Any) -> None:
-    """An undeclared option raises OptionError."""
-    site.install("wlk-toy", ["toy"], TOY)
-
-    with pytest.raises(OptionError, match="no option is called 'depth'"):
-        site.registry().load_backend("toy", depth=3)
-
-
-@pytest.mark.parametrize("load", ["", "package", "package:", ":load", "a.b:c.d", "a b:c", "a:b:c"])
-def test_a_loader_is_named_as_module_and_function(load: str) -> None:
-    """Anything else fails where the backend is declared."""
-    with pytest.raises(ValueError, match=r'load names a function as "package.module:function"'):
-        BackendSpec(name="toy", api=1, summary="a toy", load=load)
-
-
-def test_the_owner_of_a_backend_is_its_plugin(site: Any) -> None:
-    """A backend leads back to the distribution it came from."""
-    site.install("wlk-toy", ["toy"], TOY)
-
-    assert site.registry().owner("toy").title == "wlk-toy 0.1.0"
 
 
 def test_load_backend_uses_what_is_installed(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:

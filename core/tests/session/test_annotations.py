@@ -170,31 +170,6 @@ def test_nonsense_of_an_annotator_is_a_failure_and_no_event(annotators, message,
     assert text_of(run(speech)) == text_of(events)
 
 
-def test_a_silent_annotator_changes_nothing(run, speech):
-    """An annotator without results costs no event."""
-    silent = {"diarizer": ScriptedDiarizer(()), "turn_detector": ScriptedTurnDetector(["never"])}
-    without_stats = [event for event in run(speech, **silent) if not isinstance(event, End)]
-
-    assert without_stats == [event for event in run(speech) if not isinstance(event, End)]
-
-
-@pytest.mark.parametrize("number", [np.float32(1.0), np.float64(1.0), np.array(1.0), 1, True])
-def test_a_probability_may_be_a_number_of_any_type(number, run, speech):
-    """Frameworks return numpy's numbers."""
-
-    class Detector(ScriptedTurnDetector):
-        def end_of_turn(self, text):
-            """Return the number."""
-            return number
-
-    audio = np.concatenate((speech, silence(3.0)))
-    events = run(audio, turn_detector=Detector([]))
-
-    assert "turn-detector" in [event.reason for event in kinds(events, Endpoint)]
-    assert [] == kinds(events, Failure)
-    assert text_of(run(audio)) == text_of(events)
-
-
 @pytest.mark.parametrize("chunk_seconds", [0.1, 0.5, 1.0, 60.0])
 def test_the_cut_of_the_audio_moves_no_turn(chunk_seconds, open_stream, detector, speech):
     """A pause is looked for every tenth of a second, however the audio comes."""

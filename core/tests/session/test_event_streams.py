@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 import threading
 
 import numpy as np
@@ -92,16 +91,6 @@ def test_a_stream_of_nothing_ends(run, open_stream):
 
 
 @streaming
-def test_the_processor_is_closed_at_the_end(run, open_stream, speech):
-    """A stream that ended takes no more calls."""
-    processor = open_stream()
-    run(processor, [speech], vad=False)
-
-    with pytest.raises(StreamClosed, match="closed"):
-        processor.process_iter()
-
-
-@streaming
 def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, words):
     """Chunks are copied when they come, because capture libraries reuse their buffers."""
     memory = np.empty(1_000, dtype=np.float32)
@@ -159,14 +148,6 @@ def test_a_source_that_fails_gives_the_text_before_the_failure(
                 events.append(event)  # noqa: PERF402 -- kept although the iteration fails
         else:
             asyncio.run(consume(afailing() if kind == "astream" else failing()))
-
-    assert len(words) == len(tokens_of(events))
-
-
-@streaming
-def test_a_failure_that_passes_leaves_no_trace(run, open_stream, speech, words):
-    """Retryable failures of the engine are repeated."""
-    events = run(open_stream(fail_at={2, 5}), in_chunks(speech), vad=False)
 
     assert len(words) == len(tokens_of(events))
 
@@ -270,19 +251,6 @@ def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
         processor.process_iter()
 
 
-def test_a_stream_that_cannot_be_opened_raises_its_error(speech):
-    """The error is the one of the function, with the first event."""
-
-    def opening():
-        raise BackendError("the server is down")
-
-    async def run():
-        await collected(astream(BackendOf(opening), [speech], vad=False))
-
-    with pytest.raises(BackendError, match="the server is down"):
-        asyncio.run(run())
-
-
 def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
     """A source that never yields again does not hold up the cancellation."""
     processor = open_stream()
@@ -297,21 +265,6 @@ def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
 
     with pytest.raises(TimeoutError):
         asyncio.run(run())
-    with pytest.raises(StreamClosed):
-        processor.process_iter()
-
-
-def test_leaving_an_asynchronous_loop_closes_the_processor(open_stream, speech):
-    """The end of an aclosing block closes the stream."""
-    processor = open_stream()
-
-    async def run():
-        async with aclosing(astream(BackendOf(processor), [speech], vad=False)) as events:
-            async for _ in events:
-                break
-
-    asyncio.run(run())
-
     with pytest.raises(StreamClosed):
         processor.process_iter()
 

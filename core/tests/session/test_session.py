@@ -27,7 +27,6 @@ from wlk_core.session import (
     Failure,
     HypothesisChange,
     Lag,
-    Session,
     SilenceSpan,
     SpeechStarted,
 )
@@ -146,18 +145,6 @@ def test_a_chunk_with_one_call_is_one_step(open_session, speech):
         assert not session.has_work
 
 
-def test_receiving_never_works(open_session, talk):
-    """Audio and commands wait until a step takes them."""
-    session = open_session(fail_at=range(1, 99))
-    session.receive(talk)
-    session.commit()
-    session.end_audio()
-
-    assert len(talk) / 16_000 == pytest.approx(session.audio_time)
-    assert session.audio_time == session.backlog_seconds
-    assert session.has_work
-
-
 def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
     """The call is made again by the next step."""
     expected = run(open_session(), talk)
@@ -201,19 +188,6 @@ def test_nothing_comes_after_the_end(open_session, speech):
         session.feed(speech)
     with pytest.raises(StreamClosed, match="open a new one"):
         session.commit()
-
-
-def test_audio_of_another_form_is_refused_and_changes_nothing(open_session, talk):
-    """The session goes on as if it had not come."""
-    expected = run(open_session(), talk)
-    session = open_session()
-    events = session.feed(talk[:50_000])
-    for bad in (np.zeros((3, 2), np.float32), np.array([np.inf], np.float32), "audio"):
-        with pytest.raises(AudioFormatError):
-            session.feed(bad)
-    events += session.feed(talk[50_000:]) + session.finish()
-
-    assert tokens_of(expected) == tokens_of(events)
 
 
 def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(open_session, talk):
@@ -318,17 +292,6 @@ def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):
     assert isinstance(events[-1], End)
 
 
-def test_a_stream_has_an_end(open_session):
-    """Gaps that add up beyond the longest stream are refused when they are declared."""
-    session = open_session()
-    for _ in range(9):
-        session.skip(366 * 86_400.0)
-    with pytest.raises(ClockError, match=r"a stream lasts .* at most"):
-        session.skip(366 * 86_400.0)
-
-    assert isinstance(session.finish()[-1], End)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
@@ -336,8 +299,6 @@ def test_a_stream_has_an_end(open_session):
         ({"lag_seconds": float("nan")}, OptionError, "lag_seconds"),
         ({"max_backlog_seconds": -1}, OptionError, "max_backlog_seconds"),
         ({"skip_ticks_after": None, "max_backlog_seconds": None}, OptionError, "max_backlog"),
-        ({"diarizer": 3}, OptionError, "`diarizer` with the calls insert_audio_chunk"),
-        ({"turn_detector": "yes"}, OptionError, "`turn_detector` with the calls"),
         ({"rate": 7_000}, AudioFormatError, "sample rate"),
     ],
 )
@@ -347,20 +308,3 @@ def test_a_wrong_argument_is_refused_when_the_session_is_opened(
     """One line, and no traceback at the first audio."""
     with pytest.raises(error, match=match):
         open_session(**options)
-
-
-@pytest.mark.parametrize("processor", [None, 3, object()])
-def test_a_session_needs_a_processor(processor):
-    """A backend in its place is refused by name too."""
-    with pytest.raises(OptionError, match="expected `processor` with the calls"):
-        Session(processor)
-    with pytest.raises(OptionError, match="expected `gate` with the calls"):
-        Session(Everything(), gate=3)
-
-
-class Everything:
-    """Has every call."""
-
-    def __getattr__(self, name):
-        """Return a function."""
-        return lambda *_, **__: None

@@ -8,7 +8,7 @@ import pytest
 from wlk_conformance.testing.digits import clip_path
 from wlk_core.audio import decode_file
 from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
-from wlk_core.vad.background import Background
+from wlk_core.vad.detector import Background
 
 CLIP = np.concatenate(list(decode_file(clip_path("demo"))))  # 12.5 s
 SIZE = 512

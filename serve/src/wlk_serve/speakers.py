@@ -33,7 +33,7 @@ class _Utterance:
 
     @property
     def tokens(self) -> list[ASRToken]:
-        return [token for line in self.lines for token in line.tokens]
+        return self.timeline.tokens
 
 
 class SpeakerSegments:
@@ -67,10 +67,8 @@ class SpeakerSegments:
                 self._utterances[-1].timeline.add(SpeakerTurn(span, self._clock))
         self.advance(max(token.start for token in tokens))
         timeline = self._utterances[-1].timeline
-        changed = timeline.add(Commit(tuple(tokens), self._clock))
-        lines = timeline.lines_from(changed)
-        labelled = [token for line in lines if isinstance(line, TextLine) for token in line.tokens]
-        return tuple(labelled[-len(tokens) :])
+        timeline.add(Commit(tuple(tokens), self._clock))
+        return tuple(timeline.tokens[-len(tokens) :])
 
     def labelled(self, name: str) -> tuple[ASRToken, ...] | None:
         """Return the tokens of the utterance *name* with known speakers; None without any text."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, cast
 
 import attrs
 import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
-from wlk_core.audio.downmix import Downmix
-from wlk_core.audio.gaps import Piece, fill_gaps
-from wlk_core.audio.offset import OffsetRemoval
 from wlk_core.audio.resample import Resampler
 from wlk_core.audio.source import needs_a_file, open_audio
 from wlk_core.errors import AudioFormatError
@@ -28,19 +24,35 @@ if TYPE_CHECKING:
 
 __all__ = ["audio_duration", "decode_file"]
 
-logger = logging.getLogger("wlk_core.audio")
-
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
 _MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
+_CANCELLED = 0.1  # of the power of the difference: the mean loses 10 dB, no natural stereo does
+_MIN_POWER = 1e-6  # of full scale, -60 dB: below it there is nothing to cancel
+_JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
+_FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
+_RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
+_BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long gap needs little memory
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
+
+
+@attrs.frozen(kw_only=True)
+class Piece:
+    """
+    Decoded sound of one channel at `rate`.
+
+    `start` is its time in the container in seconds, None where the container has no time stamp.
+    """
+
+    rate: int
+    samples: NDArray[np.float32]
+    start: float | None = None
 
 
 def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
 
-    Two channels that cancel each other are subtracted instead; see `Downmix`.  A constant offset
-    of 0.7 % of full scale or more is removed; see `OffsetRemoval`.
+    Two channels that cancel each other, as with the wires of one reversed, are subtracted instead.
 
     *path* is a local file of any format FFmpeg knows, "-" for standard input, or a binary file
     object, which is read from its beginning and stays open.  The recording is opened for the first
@@ -67,7 +79,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     with open_audio(path) as source:
         pieces = fill_gaps(_Decoder(source).pieces(), origin=source.origin, max_gap=source.max_gap)
-        yield from resampled(pieces)
+        yield from filter(len, resampled(pieces))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -88,34 +100,57 @@ def audio_duration(path: AudioPath) -> float | None:
         return source.seconds
 
 
+def fill_gaps(pieces: Iterator[Piece], *, origin: float, max_gap: float) -> Iterator[Piece]:
+    """
+    Yield the pieces with zeros in the gaps between them, so that counting samples gives times.
+
+    `origin` is the container time of sample 0, or the first sound where that is earlier.  A gap
+    longer than `max_gap` seconds, or a step back, is a restarted container clock: nothing is
+    filled in or left out.
+    """
+    # The sound so far ends at base + samples / rate, in container time.  Samples are counted
+    # rather than durations added, because sums of rounded durations drift.
+    base, samples, rate = origin, 0, 0
+    is_first = True
+    for piece in pieces:
+        if piece.rate != rate:
+            base += samples / rate if rate else 0.0
+            samples, rate = 0, piece.rate
+        missing = 0 if piece.start is None else round((piece.start - base) * rate) - samples
+        is_restart = not -_RESTART_SECONDS * rate <= missing <= max_gap * rate
+        if is_restart or (is_first and missing < 0):
+            base += missing / rate
+            missing = 0
+        jitter = _FIRST_JITTER_SECONDS if is_first else _JITTER_SECONDS
+        if missing > jitter * rate:
+            samples += missing
+            while missing:
+                block = min(missing, round(_BLOCK_SECONDS * rate))
+                missing -= block
+                zeros = np.zeros(block, dtype=np.float32)
+                yield Piece(rate=rate, samples=zeros)
+        samples += len(piece.samples)
+        is_first = is_first and not samples
+        yield piece
+
+
 def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
     """
-    Yield pieces of any rate at 16 kHz, without a constant offset; zeros that fill a gap stay zeros.
+    Yield pieces of any rate at 16 kHz.
 
     If *pieces* raises AudioFormatError or OSError, as at damage, what was held back comes first.
     """
-    removal, resampler = OffsetRemoval(SAMPLE_RATE), Resampler(SAMPLE_RATE)
-
-    def rest() -> list[NDArray[np.float32]]:
-        held = resampler.push(removal.flush()), resampler.flush()
-        return [samples for samples in held if len(samples)]
-
+    resampler = Resampler(SAMPLE_RATE)
     try:
         for piece in pieces:
             if piece.rate != resampler.rate:
-                yield from rest()
-                removal, resampler = OffsetRemoval(piece.rate), Resampler(piece.rate)
-            if piece.fills_gap:
-                samples = np.concatenate((removal.flush(), piece.samples))
-            else:
-                samples = removal.push(piece.samples)
-            ready = resampler.push(samples)
-            if len(ready):
-                yield ready
+                yield resampler.flush()
+                resampler = Resampler(piece.rate)
+            yield resampler.push(piece.samples)
     except (AudioFormatError, OSError):
-        yield from rest()
+        yield resampler.flush()
         raise
-    yield from rest()
+    yield resampler.flush()
 
 
 class _Decoder:
@@ -123,7 +158,6 @@ class _Decoder:
 
     def __init__(self, source: AudioSource) -> None:
         self._source = source
-        self._downmix = Downmix(source.name)
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
         self._last_packet_end = 0.0  # of all tracks, in container time
@@ -199,7 +233,7 @@ class _Decoder:
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
                 f"{source.name!r}; its header is damaged, copy or download it again"
             )
-        samples = _one_channel(frame, self._downmix)
+        samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
         first = first_impossible_sample(samples)
@@ -237,10 +271,6 @@ class _Decoder:
                 f"{source.name!r}, got {self._last_packet_end - source.origin:.1f} s; "
                 "it is truncated: copy or download it again"
             ) from self._cause
-        if source.is_cut_wav:  # as a recorder leaves it that is switched off
-            logger.warning(
-                "%r ends before the length in its header; its end is missing", source.name
-            )
         if self._damaged_at is not None:
             raise AudioFormatError(
                 f"expected sound throughout, got damaged data in {source.name!r} at "
@@ -254,7 +284,7 @@ def _is_tag(data: bytes) -> bool:
     return is_padding or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
 
 
-def _one_channel(frame: AudioFrame, downmix: Downmix) -> NDArray[np.float32]:
+def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -262,13 +292,19 @@ def _one_channel(frame: AudioFrame, downmix: Downmix) -> NDArray[np.float32]:
             f"expected samples of up to 32 bits or floats, got {frame.format.name}; "
             "convert the recording to 16-bit wav or flac"
         ) from error
-    channels = frame.layout.nb_channels
     samples = to_float32(array.reshape(-1))
-    if channels == 1:
-        return samples
-    if frame.format.is_planar:
-        return downmix.mix(samples.reshape(channels, -1))
-    return downmix.mix(samples.reshape(-1, channels).T)
+    count = frame.layout.nb_channels
+    channels = (
+        samples.reshape(count, -1) if frame.format.is_planar else samples.reshape(-1, count).T
+    )
+    mean: NDArray[np.float32] = channels.mean(axis=0, dtype=np.float32)
+    if count == 2:  # noqa: PLR2004 -- only a pair can cancel by one reversed wire
+        difference: NDArray[np.float32] = (channels[0] - channels[1]) / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = np.dot(difference, difference)
+            if np.dot(mean, mean) < _CANCELLED * power and _MIN_POWER * len(mean) < power < np.inf:
+                return difference
+    return mean
 
 
 def _impossible(sample: np.float32, name: str, seconds: float) -> AudioFormatError:

@@ -39,7 +39,6 @@ _PLAYLIST = re.compile(
     r"\.(?:asx|concat|cue|ffconcat|m3u8?|mpd|pls|ram|sdp|smil|wpl|xspf)$", re.IGNORECASE
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_STREAMED_WAV_BYTES = 0x7FFF0000  # about the size in the header of a wav written into a pipe
 _HEAD_BYTES = 12  # "RIFF", a size and "WAVE"; a size and "ftyp"
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
@@ -172,16 +171,6 @@ class AudioSource:
         is_exact = self.format in {"mov", "flac"} or (self.format == "mp3" and start > 0)
         seconds = self._stream_seconds
         return start + seconds if is_exact and seconds is not None else None
-
-    @property
-    def is_cut_wav(self) -> bool:
-        """Whether the file is shorter than its RIFF header states, which FFmpeg does not report."""
-        head = self.reader.head
-        if head[:4] != b"RIFF" or not self.reader.seekable():
-            return False
-        stated = int.from_bytes(head[4:8], "little") + 8
-        # Programs that write into a pipe state the largest size that they can.
-        return self.container.size < stated < _STREAMED_WAV_BYTES
 
     @property
     def _stream_seconds(self) -> float | None:

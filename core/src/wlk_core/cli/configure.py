@@ -11,11 +11,9 @@ from wlk_core.cli.main import HelpfulGroup, registry_of
 from wlk_core.cli.terminal import echo, table
 from wlk_core.config import (
     OPTION_VARIABLE,
-    check_config,
     config_path,
     read_config,
     set_value,
-    unset_value,
 )
 
 _VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
@@ -39,9 +37,8 @@ def path() -> None:
 
 @config.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-@click.pass_context
-def show(context: click.Context, *, as_json: bool) -> None:
-    """Print every value that is set, and where; check those of installed backends."""
+def show(*, as_json: bool) -> None:
+    """Print every value that is set, and where."""
     settings, path = read_config(), config_path()
     rows = [(key, value, "file") for key, value in settings.values()]
     for variable, value in sorted(os.environ.items()):
@@ -54,7 +51,6 @@ def show(context: click.Context, *, as_json: bool) -> None:
         echo(f"{path}{'' if path.exists() else '  (does not exist)'}")
         if rows:
             echo(table((key, str(value), where) for key, value, where in rows))
-    check_config(settings, registry_of(context))
 
 
 @config.command("set")
@@ -69,10 +65,3 @@ def set_(context: click.Context, *, key: str, value: str) -> None:
     """
     changed = set_value(key, value, registry_of(context))
     echo(f"{key} is {value} in {changed}")
-
-
-@config.command()
-@click.argument("key")
-def unset(*, key: str) -> None:
-    """Remove KEY from config.toml."""
-    echo(f"{key} is no longer set in {unset_value(key)}")

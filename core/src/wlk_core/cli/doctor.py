@@ -21,7 +21,7 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, print_error, table
-from wlk_core.config import check_config, choose_settings, config_path, read_config
+from wlk_core.config import choose_settings, config_path
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
 from wlk_core.models import cache_directory, describe_model, list_models
 from wlk_core.registry import known_backends, missing_requirements
@@ -70,7 +70,6 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     registry = registry_of(context)
     settings = mistake = None
     try:
-        check_config(read_config(), registry)
         settings = choose_settings(registry)
     except WLKError as error:
         mistake = error if registry.specs() else None
@@ -105,7 +104,7 @@ def _facts(registry: Registry) -> Iterator[tuple[str, str]]:
     except WLKError as error:
         yield "models", str(error)
         return
-    there = {(row.repo, row.revision) for row in models if row.state in {"pulled", "cached"}}
+    there = {(row.repo, row.revision) for row in models if row.state == "cached"}
     disk = next(parent for parent in (cache, *cache.parents) if parent.exists())
     free = shutil.disk_usage(disk).free / 1e9
     yield "models", f"{cache}: {len(there)} complete, {free:.1f} GB free"

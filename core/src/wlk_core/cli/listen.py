@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import Choice, StreamCommand, stream_options
+from wlk_core.cli.options import Choice, stream_options
 from wlk_core.cli.outputs import StandardOutput, check_target
 from wlk_core.errors import AudioDeviceError
 
@@ -22,7 +22,7 @@ __all__ = ["listen"]
 SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
 
 
-@click.command(cls=StreamCommand)
+@click.command()
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
 @click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
 @click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")

@@ -39,10 +39,7 @@ T = TypeVar("T")
 _WAIT_SECONDS = 0.1
 _CHUNK_SECONDS = 0.1
 _FULL_SCALE = 32_768.0
-_MIN_DECIBELS = -96.0  # one step of 16 bits
 _MAX_BACKLOG_SECONDS = 30.0  # in the session, which reports them as lag
-_BAR = 10  # characters of the level meter
-_BAR_FLOOR = -60.0  # decibels
 
 
 @attrs.define(kw_only=True)
@@ -60,7 +57,6 @@ class LiveRun:
     has_failed: bool = False
     _waiting: deque[Captured] = attrs.field(factory=deque)  # what the session does not take yet
     _problem: str | None = None
-    _level: float = -96.0  # decibels
     _has_lagged: bool = False
     _speaker: str = ""  # who spoke last, for the live view
     _began: float = attrs.field(factory=time.perf_counter)
@@ -115,7 +111,6 @@ class LiveRun:
 
     def _receive(self, block: Captured) -> None:
         pcm = pcm16(block.audio)
-        self._level = level_decibels(pcm)
         self._save(self.sounds, lambda sound: sound.add_audio(pcm, block.lost_seconds))
         if block.lost_seconds:
             self.session.skip(block.lost_seconds)
@@ -157,15 +152,14 @@ class LiveRun:
         )
 
     def _note(self) -> None:
-        """Show level and lag; print what is wrong with the device once."""
+        """Show lag and speaker; print what is wrong with the device once."""
         if self.source.problem != self._problem:
             self._problem = self.source.problem
             if self._problem is not None:
                 self._line(self._problem)
-        filled = round(_BAR * max(0.0, 1 - self._level / _BAR_FLOOR))
         lag = self.session.backlog_seconds
-        late = f"  {lag:.1f} s late" if lag >= 1 else ""
-        self.view.note(f"{'▮' * filled}{'▯' * (_BAR - filled)}{late}{printable(self._speaker)}")
+        late = f"{lag:.1f} s late" if lag >= 1 else ""
+        self.view.note(f"{late}{printable(self._speaker)}")
 
     def _summarise(self) -> None:
         """Print length and latency, on a terminal."""
@@ -250,10 +244,3 @@ def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:
         return audio
     scaled = np.clip(np.round(audio * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1)
     return scaled.astype("<i2").tobytes()
-
-
-def level_decibels(pcm: bytes) -> float:
-    """Return the level of int16 samples in decibels below full scale, -96 for silence."""
-    samples = np.frombuffer(pcm, dtype="<i2").astype(np.float32) / _FULL_SCALE
-    power = float(np.mean(np.square(samples))) if len(samples) else 0.0
-    return max(_MIN_DECIBELS, 10 * float(np.log10(max(power, 1e-12))))

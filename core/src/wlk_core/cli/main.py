@@ -231,7 +231,6 @@ def registry_of(context: click.Context) -> Registry:
         handler.setFormatter(PrintableFormatter("wlk-core: %(message)s"))
         logging.basicConfig(handlers=[handler], level=logging.ERROR)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
-        logging.getLogger("wlk_core.audio").setLevel(logging.WARNING)  # channels that cancel
         root.obj = Registry()
     registry: Registry = root.obj
     registry.watch = lambda _plugin: redirect_stdout(sys.stderr)  # prints at import

@@ -11,7 +11,7 @@ import click
 from wlk_core import models as store
 from wlk_core.cli.backends import install_hint
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import backend_option, complete
+from wlk_core.cli.options import backend_option
 from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
 
@@ -22,7 +22,7 @@ from wlk_core.errors import ModelNotFoundError
 @click.pass_context
 def models(context: click.Context, *, backend: str | None, as_json: bool) -> None:
     """
-    List every model a backend names or that was pulled for it, and where it is.
+    List every model that a backend names, and where it is.
 
     A star marks the model that a backend takes by default.  Other models are named by their
     repository (owner/name) or directory.
@@ -55,7 +55,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
 
 
 @click.command()
-@click.argument("model", shell_complete=complete(lambda spec: spec.models))
+@click.argument("model")
 @backend_option("Backend that will load the model.", required=True)
 @click.pass_context
 def pull(context: click.Context, *, model: str, backend: str) -> None:
@@ -67,7 +67,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     account.
     """
     row = store.pull(model, registry_of(context).spec(backend))
-    if row.state != "pulled":
+    if row.revision is None:
         echo(f"{model} is {row.state}: nothing to pull")
         return
     echo(
@@ -77,7 +77,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
 
 
 @click.command()
-@click.argument("model", shell_complete=complete(lambda spec: spec.models))
+@click.argument("model")
 @backend_option("Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context
@@ -85,18 +85,18 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
     """
     Remove MODEL from the Hugging Face cache.
 
-    If another tool or backend may still use its files, this asks first.
+    This asks first, because every tool on this machine may use the cache.
     """
-    removal = store.plan_removal(model, registry_of(context).spec(backend))
-    size = megabytes(removal.size)
-    if removal.users and not yes:
-        question = f"{' and '.join(removal.users)} may still use {model} ({size})"
+    repo = store.cached_repo(model, registry_of(context).spec(backend))
+    size = megabytes(repo.size)
+    if not yes:
+        question = f"other tools may use {repo.repo} ({size})"
         if not sys.stdin.isatty():
             command = f"wlk-core rm {model} --backend {backend} --yes"
-            raise ModelNotFoundError(f"{question}; remove it nevertheless with: {command}")
+            raise ModelNotFoundError(f"{question}; remove it with: {command}")
         if not click.confirm(f"{question}. Remove it?", err=True):
             echo("nothing was removed")
             return 1
-    removal.execute()
-    echo(f"removed {model} of {backend}: {size} are free again")
+    repo.remove()
+    echo(f"removed {model}: {size} are free again")
     return 0

@@ -1,4 +1,4 @@
-"""Options that commands share, with what a shell completes: backend, model, and a stream's."""
+"""Options that commands share: the backend, its model, and those of a stream."""
 
 from __future__ import annotations
 
@@ -6,72 +6,38 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
-
-from wlk_core.cli.main import registry_of
-from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from wlk_core.backend import BackendSpec
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["Choice", "StreamCommand", "backend_option", "complete", "stream_options"]
+__all__ = ["Choice", "backend_option", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def complete(
-    values: Callable[[BackendSpec], Iterable[str]],
-) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return what completes a parameter from *values* of the backend that was typed before."""
-
-    def completed(
-        context: click.Context, parameter: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
-
-        del parameter
-        try:
-            registry = registry_of(context)
-            spec = choose_settings(registry, backend=context.params.get("backend")).spec
-            found = [value for value in values(spec) if value.startswith(incomplete)]
-        except WLKError:
-            return []
-        return [CompletionItem(value) for value in found] or [CompletionItem(incomplete, "file")]
-
-    return completed
-
-
 def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
     """Return the option --backend with a help text."""
-
-    def names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-        return sorted(n for n in registry_of(context).names() if n.startswith(incomplete))
-
-    return click.option("--backend", metavar="NAME", help=text, shell_complete=names, **attributes)
+    return click.option("--backend", metavar="NAME", help=text, **attributes)
 
 
 _OPTIONS = (
     backend_option(
         "Backend to use; list them with: wlk-core backends.  [default: that of config.toml, "
         "else the preferred one of those installed]",
-        is_eager=True,  # so that a --help after it lists its options
     ),
     click.option(
         "--model",
         metavar="REF",
-        shell_complete=complete(lambda spec: spec.models),
         help="Model to load: a size alias, a repository id (owner/name) or a directory.  "
         "[default: the backend's own]",
     ),
     click.option(
         "--language",
         metavar="CODE|auto",
-        shell_complete=complete(lambda spec: ("auto", *spec.languages)),
         help="Language of the speech, such as en, en-US or English; detected by default.",
     ),
     click.option(
@@ -84,14 +50,12 @@ _OPTIONS = (
     click.option(
         "--policy",
         metavar="NAME",
-        shell_complete=complete(lambda spec: spec.policies),
         help="Streaming policy, which decides when text is final; see: wlk-core backends NAME.",
     ),
     click.option(
         "--option",
         "pairs",
         metavar="KEY=VALUE",
-        shell_complete=complete(lambda spec: [f"{option.name}=" for option in spec.all_options]),
         multiple=True,
         help="Option of the backend; may be repeated.  List them with: wlk-core backends NAME.",
     ),
@@ -130,19 +94,6 @@ def stream_options(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-class StreamCommand(click.Command):
-    """A command whose help, after --backend NAME, lists the options of that backend too."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command, and those for --option."""
-        from wlk_core.cli.backends import option_lines  # noqa: PLC0415 -- reads package metadata
-
-        super().format_options(ctx, formatter)
-        if (name := ctx.params.get("backend")) is not None:
-            with formatter.section(f"Options of {name}, each as --option KEY=VALUE"):
-                formatter.write_dl(option_lines(registry_of(ctx).spec(name)))
 
 
 class Choice:

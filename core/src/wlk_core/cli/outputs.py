@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
@@ -107,82 +106,49 @@ def encoded(text: str) -> bytes:
 
 
 def plan_outputs(
-    files: Sequence[str],
-    outputs: Sequence[str],
-    styles: Sequence[str] = (),
-    *,
-    is_forced: bool = False,
-) -> list[list[tuple[str, Path | None]]]:
+    files: Sequence[str], output: str | None, style: str | None, *, is_forced: bool = False
+) -> list[tuple[str, Path | None]]:
     """
-    Return the results of each recording: a format and a file, None for standard output.
+    Return the format and the file of each recording's result, None for standard output.
 
-    The ending of an output chooses its format, where *styles* are empty.  One recording goes to a
-    file, or into a directory in each of *styles*; several go into directories, which are created.
-    A file with content is replaced only if *is_forced*.
+    The ending of a file chooses its format, where *style* is None.  Several recordings go into a
+    directory, which is created.  A file with content is replaced only if *is_forced*.
 
     Raises:
-        click.UsageError: formats and outputs do not fit, names would collide, or files exist.
+        click.UsageError: format and output do not fit, names would collide, or files exist.
 
     """
-    columns = [_planned(files, output, styles) for output in outputs or ["-"]]
-    plan = [[result for column in columns for result in column[row]] for row in range(len(files))]
-    if unused := set(styles) - {style for style, _ in plan[0]}:
-        raise click.UsageError(f"--format {min(unused)} has no --output")
-    paths = [path for results in plan for _, path in results if path is not None]
-    for path in paths:
-        check_target(path, "--output", recordings=files, is_forced=is_forced)
-        if paths.count(path) > 1:
-            raise click.UsageError(f"--output {path} is given twice")
-    return plan
-
-
-def _planned(
-    files: Sequence[str], output: str, styles: Sequence[str]
-) -> list[list[tuple[str, Path | None]]]:
-    """Return the results of each recording at one output."""
-    if output in {"-", "/dev/stdout"}:
-        if len(styles) > 1:
-            raise click.UsageError("several formats need files; add --output DIRECTORY")
-        style = styles[0] if styles else "text"
-        if len(files) > 1 and style not in {"text", "json"}:
+    if output in {None, "-"}:
+        if len(files) > 1 and style not in {None, "text", "json"}:
             raise click.UsageError(
                 f"several files as {style} need a directory of their own: --output DIRECTORY"
             )
-        return [[(style, None)] for _ in files]
+        return [(style or "text", None)] * len(files)
     if not output:
         raise click.UsageError("--output needs the path of a file or a directory")
     target = Path(output)
+    ending = None if target.is_dir() else _STYLES.get(target.suffix.lower())
     if len(files) == 1 and not target.is_dir() and not output.endswith(("/", os.sep)):
-        return [[(_style(target, styles), target)]]
-    try:
-        if len(files) > 1 and target.suffix.lower() in _STYLES and not target.is_dir():
-            raise FileExistsError(0, f"got one for a {target.suffix} file")
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(
-            f"--output {output}: expected a directory for several files, {error.strerror}"
-        ) from error
-    styles = styles or ["text"]
-    names = [_names(files, SUFFIXES[style]) for style in styles]
-    return [
-        [(style, target / name) for style, name in zip(styles, row, strict=True)]
-        for row in zip(*names, strict=True)
-    ]
-
-
-def _style(path: Path, styles: Sequence[str]) -> str:
-    """Return the format of a file, by its ending or as *styles* choose it."""
-    ending = _STYLES.get(path.suffix.lower())
-    if ending is None and len(styles) > 1:
-        raise click.UsageError(
-            f"--output {path}: several formats need a directory, or a file with the ending of each"
-        )
-    if ending is not None and styles and ending not in styles:
-        raise click.UsageError(
-            f"--output {path} is {ending} by its ending, but --format is {', '.join(styles)}; "
-            "leave --format out, or choose another ending"
-        )
-    return ending or (styles[0] if styles else "text")
+        if style and ending not in {None, style}:
+            raise click.UsageError(
+                f"--output {output} is {ending} by its ending, but --format is {style}; leave "
+                "--format out, or choose another ending"
+            )
+        paths = [target]
+        style = style or ending
+    else:
+        try:
+            if ending:
+                raise FileExistsError(0, f"got one for a {target.suffix} file")
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.UsageError(
+                f"--output {output}: expected a directory for several files, {error.strerror}"
+            ) from error
+        paths = [target / name for name in _names(files, SUFFIXES[style or "text"])]
+    for path in paths:
+        check_target(path, "--output", recordings=files, is_forced=is_forced)
+    return [(style or "text", path) for path in paths]
 
 
 def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
@@ -207,13 +173,13 @@ def check_target(path: Path, option: str, *, recordings: Sequence[str], is_force
 
 def _names(files: Sequence[str], extension: str) -> list[str]:
     """Return a name for each file: its stem, or its whole name where stems are equal."""
-    bare = [Path("stdin") if file == "-" else Path(file) for file in files]
-    stems = Counter(path.stem for path in bare)
-    names = [path.name if stems[path.stem] > 1 else path.stem for path in bare]
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
+    paths = [Path("stdin") if file == "-" else Path(file) for file in files]
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        names = [path.name for path in paths]
+    if doubled := [name for name in names if names.count(name) > 1]:
         raise click.UsageError(
-            f"several recordings are called {name}; transcribe each with its own --output"
+            f"several recordings are called {doubled[0]}; transcribe each with its own --output"
         )
     return [name + extension for name in names]
 

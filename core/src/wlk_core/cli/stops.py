@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ __all__ = ["STOPS", "Stopped"]
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _PATIENCE_SECONDS = 5.0  # of a held signal, because `docker stop` kills 10 s after its own
-_INSISTING_SECONDS = 1.0  # wrappers such as `npm run` send one Ctrl-C twice, within milliseconds
 
 
 class Stopped(KeyboardInterrupt):
@@ -41,7 +39,6 @@ class Stops:
 
     def __init__(self) -> None:
         self._number: int | None = None
-        self._received_at = 0.0
         self._is_held = False
 
     def install(self) -> None:
@@ -87,16 +84,14 @@ class Stops:
         Handle a signal.
 
         Only the first counts, because systemd sends two and a closed terminal may, and the second
-        would interrupt the writing.  A person who presses Ctrl-C again later wants an end at once.
+        would interrupt the writing.
         """
-        if self._number is None:
-            self._number, self._received_at = number, time.monotonic()
-            if self._is_held:
-                _set_alarm(_PATIENCE_SECONDS)
-                return
-        elif number != signal.SIGINT or time.monotonic() - self._received_at < _INSISTING_SECONDS:
+        if self._number is not None:
             return
-        raise Stopped(number)
+        self._number = number
+        if not self._is_held:
+            raise Stopped(number)
+        _set_alarm(_PATIENCE_SECONDS)
 
     def _give_up(self, _number: int, _frame: FrameType | None) -> None:
         if self._number is not None and self._is_held:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import Choice, StreamCommand, stream_options
+from wlk_core.cli.options import Choice, stream_options
 from wlk_core.cli.outputs import SUFFIXES, StandardOutput, plan_outputs
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Mapping
 
     from wlk_core.backend import Backend
     from wlk_core.cli.live_view import LiveView
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["session_events", "transcribe"]
 
 
-@click.command(cls=StreamCommand)
+@click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
 @click.option(
@@ -42,20 +42,15 @@ __all__ = ["session_events", "transcribe"]
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option(
     "--format",
-    "styles",
+    "style",
     type=click.Choice(list(SUFFIXES)),
-    multiple=True,
-    help="Output format; may be repeated with --output.  [default: that of the ending of --output, "
-    "else text]",
+    help="Output format.  [default: that of the ending of --output, else text]",
 )
 @click.option(
     "--output",
-    "outputs",
     metavar="PATH",
-    multiple=True,
     type=click.Path(),
-    help="File for the result, or directory for those of several recordings or formats; may be "
-    "repeated.  [default: standard output]",
+    help="File for the result, or directory for several.  [default: standard output]",
 )
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 @click.pass_context
@@ -66,8 +61,8 @@ def transcribe(
     files: tuple[str, ...],
     chunk_seconds: float,
     realtime: bool,
-    styles: tuple[str, ...],
-    outputs: tuple[str, ...],
+    style: str | None,
+    output: str | None,
     force: bool,
     **flags: Any,
 ) -> int:
@@ -77,14 +72,14 @@ def transcribe(
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.
     """
-    plan = plan_outputs(files, outputs, tuple(dict.fromkeys(styles)), is_forced=force)
+    plan = plan_outputs(files, output, style, is_forced=force)
     registry = registry_of(context)
     choice = Choice(registry, **flags)
     spec = choice.settings.spec
     jobs = []
-    for file, targets in zip(files, plan, strict=True):
+    for file, target in zip(files, plan, strict=True):
         try:  # before a model is loaded for it
-            jobs.append((file, targets, _duration(file)))
+            jobs.append((file, *target, _duration(file)))
         except (WLKError, OSError) as error:
             _report(file, error)
     failures = len(files) - len(jobs)
@@ -102,21 +97,18 @@ def transcribe(
             with loading(f"{spec.name} {choice.settings.model}"):
                 backend = stack.enter_context(choice.settings.load(registry))
             stack.enter_context(view)
-        if ("json", None) in plan[0] and len(files) > 1:
+        if plan[0] == ("json", None) and len(files) > 1:
             results = array = ArrayOutput(results)
             stack.callback(array.end)
             stack.callback(STOPS.hold)
-        for number, (file, targets, duration) in enumerate(jobs, 1):
+        for number, (file, chosen, path, duration) in enumerate(jobs, 1):
             count = f"  ({number} of {len(jobs)})" if len(files) > 1 else ""
             view.begin(f"{Path(file).name}{count}", duration)
             options = choice.settings.options.stream
             if not realtime and not may_be_live(file):
                 options = spec.recording_options(options)
             by_line = is_terminal and view.is_live
-            writers = [
-                new_writer(style, path or results, by_line=by_line and path is None)
-                for style, path in targets
-            ]
+            writer = new_writer(chosen, path or results, by_line=by_line and path is None)
             outcome = Outcome(
                 file=file,
                 backend=spec.name,
@@ -133,7 +125,7 @@ def transcribe(
                 vad=choice.vad,
             )
             try:
-                _write(events, outcome, writers, view)
+                _write(events, outcome, writer, view)
                 if not outcome.has_words:
                     view.hide()
                     print_error(f"{file}: no words were recognised by model {outcome.model}")
@@ -189,24 +181,19 @@ def session_events(
         processor.close()
 
 
-def _write(
-    events: Generator[Event], outcome: Outcome, writers: Sequence[Writer], view: LiveView
-) -> None:
+def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: LiveView) -> None:
     """Write the events of one recording, and complete its results however it ended."""
     try:
         with closing(events):
             for event in events:
-                for writer in writers:
-                    writer.write(event, outcome)
+                writer.write(event, outcome)
                 view.show(event)
     except BaseException as error:
         outcome.incomplete = " ".join(str(error).split()) or "interrupted"
         raise
     finally:
         STOPS.hold()
-        with ExitStack() as stack:  # a file that cannot be written does not keep another from it
-            for writer in writers:
-                stack.callback(writer.finish, outcome)
+        writer.finish(outcome)
     STOPS.release()
 
 

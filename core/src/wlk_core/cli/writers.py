@@ -23,7 +23,6 @@ from wlk_core.session import (
     Timeline,
 )
 from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
-from wlk_core.session.timeline import TextLine
 from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
@@ -218,9 +217,7 @@ class DocumentWriter:
         """Write the document, unless there are no words because of a failure."""
         if outcome.incomplete is not None and not outcome.has_words:
             return
-        lines = [line for line in self._timeline.lines if isinstance(line, TextLine)]
-        tokens = [token for line in lines for token in line.tokens]
-        self._put(self._text(outcome, tokens))
+        self._put(self._text(outcome, self._timeline.tokens))
 
     def _text(self, outcome: Outcome, tokens: Sequence[ASRToken]) -> str:
         if self._style == "srt":

@@ -7,14 +7,16 @@ model of the hub, because it takes half a second.
 
 from __future__ import annotations
 
-from wlk_core.models.cache import cache_directory, offline_mode
 from wlk_core.models.json_files import Index, Size, read_json, read_json_table, read_limited
 from wlk_core.models.lookup import (
+    CachedRepo,
     Model,
+    cache_directory,
+    cached_repo,
     describe_model,
     list_models,
     locate,
-    plan_removal,
+    offline_mode,
     pull,
 )
 from wlk_core.models.weights import (
@@ -29,6 +31,7 @@ from wlk_core.models.weights import (
 )
 
 __all__ = [
+    "CachedRepo",
     "Index",
     "LayerCount",
     "Model",
@@ -36,12 +39,12 @@ __all__ = [
     "TensorHeader",
     "TensorSize",
     "cache_directory",
+    "cached_repo",
     "check_sizes",
     "describe_model",
     "list_models",
     "locate",
     "offline_mode",
-    "plan_removal",
     "pull",
     "read_json",
     "read_json_table",

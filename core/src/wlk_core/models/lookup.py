@@ -1,35 +1,66 @@
-"""Resolve a model reference to a directory: local, bundled, cached, or pulled from the hub."""
+"""
+Resolve a model reference to a directory: local, bundled, in the Hugging Face cache, or pulled.
+
+Downloads, the cache, its locks and checksums are huggingface_hub's.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+import glob
 import os
 from pathlib import Path
 import re
-from typing import TYPE_CHECKING
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core._directories import expanded
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.cache import (
-    CachedRepo,
-    Removal,
-    cache_directory,
-    download,
-    matching,
-    offline_mode,
-    records,
-)
+from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["Model", "describe_model", "list_models", "locate", "plan_removal", "pull"]
+__all__ = [
+    "CachedRepo",
+    "Model",
+    "cache_directory",
+    "cached_repo",
+    "describe_model",
+    "list_models",
+    "locate",
+    "offline_mode",
+    "pull",
+]
 
+CARD = "README.md"  #: of a model, with its licence
+WEIGHTS = (".bin", ".npz", ".safetensors")
 # The hub's own rules (huggingface_hub.utils.validate_repo_id), for ids with an owner.
 _REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!\.git)", re.ASCII)
+
+
+def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """
+    Return *cache_dir*, else the directory that huggingface_hub uses.
+
+    Its rules are repeated here, because a listing should not wait half a second for its import.
+    """
+    variables = os.environ
+    caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
+    home = variables.get("HF_HOME") or Path(caches, "huggingface")
+    chosen = cache_dir or variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
+    return Path(chosen or Path(home, "hub")).expanduser()
+
+
+def offline_mode() -> bool:
+    """Return whether HF_HUB_OFFLINE forbids the network, or TRANSFORMERS_OFFLINE, its old name."""
+    value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    return value.lower() in ("1", "on", "yes", "true")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,8 +68,8 @@ class Model:
     """
     A model as ``wlk-core models`` shows it.
 
-    The state is "pulled" (by wlk-core), "cached" (by another tool), "incomplete" or "absent"; for
-    a model that comes from no hub "local" (a directory) or the spec's own word, such as "bundled".
+    The state is "cached", "incomplete" or "absent"; for a model that comes from no hub "local" (a
+    directory) or the spec's own word, such as "bundled".
     """
 
     backend: str
@@ -52,14 +83,80 @@ class Model:
     is_default: bool = False  #: the backend takes it when no model is named
 
 
+@attrs.frozen
+class CachedRepo:
+    """A model repository in a cache, which any tool may have downloaded."""
+
+    cache: Path
+    repo: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the repository, which need not exist."""
+        return self.cache / f"models--{self.repo.replace('/', '--')}"
+
+    def snapshot(self, revision: str) -> Path:
+        """Return the directory of a revision, which need not exist."""
+        return self.folder / "snapshots" / revision
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files in the cache."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in files if "snapshots" not in path.parts)
+
+    def remove(self) -> None:
+        """Remove all revisions from the cache, or raise OSError."""
+        shutil.rmtree(self.folder)
+
+    def sizes(self, revision: str) -> dict[str, int]:
+        """Return the bytes of each file of a revision; dangling links are left out."""
+        root = self.snapshot(revision)
+        files = (path for path in root.rglob("*") if path.is_file())
+        return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
+
+    def licence(self, revision: str) -> str:
+        """Return the licence that the model card names, empty without one."""
+        card = self.snapshot(revision) / CARD
+        text = card.read_bytes()[:4096].decode(errors="replace") if card.is_file() else ""
+        found = re.search(r"^license: *([\w.+-]+)", text, re.MULTILINE)
+        return found[1] if found else ""
+
+    def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
+        """Return whether a revision holds all that a backend loads."""
+        from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
+
+        cached = self.sizes(revision)
+        try:
+            tree = get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
+        except errors.CachedRepoTreeNotFoundError:
+            # Only `snapshot_download` stores the list; other tools may fetch single files.
+            weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
+            has_weights = any(fnmatchcase(name, part) for name in cached for part in weights)
+            is_unfinished = any((self.folder / "blobs").glob("*.incomplete"))
+            return bool(cached) and (has_weights or not weights) and not is_unfinished
+        listed = {file.path: file.size for file in tree}
+        return all(cached.get(name) == listed[name] for name in _matching(listed, patterns))
+
+    def state(self, patterns: Sequence[str]) -> tuple[str, str | None]:
+        """
+        Return the state for a backend, as in `Model`, and the commit, None without a snapshot.
+
+        That is the revision of the branch main when any tool last resolved it.  While its download
+        is unfinished an older one that is complete stays in use.
+        """
+        path = self.folder / "refs" / "main"
+        main = path.read_text(encoding="utf-8").strip() if path.is_file() else None
+        others = [each.name for each in self.folder.glob("snapshots/*") if each.name != main]
+        for revision in [*([] if main is None else [main]), *sorted(others)]:
+            if self.snapshot(revision).is_dir() and self.is_complete(revision, patterns):
+                return "cached", revision
+        return "incomplete" if self.folder.is_dir() else "absent", None
+
+
 def list_models(specs: Iterable[BackendSpec]) -> tuple[Model, ...]:
-    """Return the models that *specs* name, and those pulled for them; never uses the network."""
-    models = []
-    for spec in specs:
-        pulled = {record.repo for record in records(backend=spec.name)}
-        names = [*spec.models, *sorted(pulled - set(spec.models.values()))]
-        models += [describe_model(name, spec) for name in names]
-    return tuple(models)
+    """Return the models that *specs* name; never uses the network."""
+    return tuple(describe_model(name, spec) for spec in specs for name in spec.models)
 
 
 def describe_model(name: str, spec: BackendSpec) -> Model:
@@ -71,17 +168,17 @@ def describe_model(name: str, spec: BackendSpec) -> Model:
         name=name,
         repo=None if word else spec.models.get(name, name),
         state=word or "absent",
-        path=expanded(name) if word == "local" else None,
+        path=_expanded(name) if word == "local" else None,
         is_default=name == spec.default_model,
     )
     if model.repo is None:
         return model
     repo = CachedRepo(cache_directory(), model.repo)
-    state, revision = repo.state(spec)
+    state, revision = repo.state(spec.model_files)
     if revision is None:
         return attrs.evolve(model, state=state)
     sizes = repo.sizes(revision)
-    size = sum(sizes[name] for name in matching(sizes, spec.model_files))
+    size = sum(sizes[name] for name in _matching(sizes, spec.model_files))
     return attrs.evolve(
         model,
         state=state,
@@ -116,7 +213,7 @@ def locate(
     ref = _folded(ref, spec)
     word = _local_or_bundled(ref, spec)
     if word == "local":
-        directory = expanded(ref)
+        directory = _expanded(ref)
         missing = _missing(directory, needs)
         if missing or not directory.is_dir():
             fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"
@@ -131,11 +228,11 @@ def locate(
             )
         return packaged
     repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
-    state, revision = repo.state(spec)
+    state, revision = repo.state(spec.model_files)
     if state == "cached" and _missing(repo.snapshot(str(revision)), needs):
         state = "incomplete"  # by the standard of the backend
     if revision is None or state == "incomplete":
-        revision = _pull(ref, repo, spec)
+        revision = _download(ref, repo, spec)
     directory = repo.snapshot(revision)
     if missing := _missing(directory, needs):
         raise ModelNotFoundError(
@@ -157,28 +254,33 @@ def pull(ref: str, spec: BackendSpec) -> Model:
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
         )
     if word is None:
-        _pull(ref, CachedRepo(cache_directory(), _repository(ref, spec)), spec)
+        _download(ref, CachedRepo(cache_directory(), _repository(ref, spec)), spec)
     return describe_model(ref, spec)
 
 
-def plan_removal(ref: str, spec: BackendSpec) -> Removal:
-    """Return what there is to remove of *ref*, or raise ModelNotFoundError; removes nothing."""
+def cached_repo(ref: str, spec: BackendSpec) -> CachedRepo:
+    """Return the repository of a model that is in the cache, or raise ModelNotFoundError."""
     ref = _folded(ref, spec)
     if word := _local_or_bundled(ref, spec):
         raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
     repo = CachedRepo(cache_directory(), _repository(ref, spec))
-    pulls = tuple(records(repo=repo.repo))
-    if not pulls and not repo.folder.is_dir():
+    if not repo.folder.is_dir():
         raise ModelNotFoundError(
             f"{ref} is not in the cache; what is: wlk-core models --backend {spec.name}"
         )
-    ours = {file for record in pulls for file in record.downloaded}
-    revisions = [folder.name for folder in repo.folder.glob("snapshots/*")]
-    cached = {(revision, name) for revision in revisions for name in repo.sizes(revision)}
-    users = sorted({record.backend for record in pulls} - {spec.name})
-    if cached - ours or not pulls:
-        users.append("another tool")
-    return Removal(repo=repo, pulls=pulls, users=tuple(users))
+    return repo
+
+
+def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
+    """Return the names that `BackendSpec.model_files` selects; all of them without patterns."""
+    names = set(names)
+    selected = set() if patterns else names
+    for pattern in patterns:
+        for alternative in pattern.split("|"):
+            if matched := {name for name in names if fnmatchcase(name, alternative)}:
+                selected |= matched
+                break  # the first alternative that matches any name counts alone
+    return selected
 
 
 def _folded(ref: str, spec: BackendSpec) -> str:
@@ -186,6 +288,15 @@ def _folded(ref: str, spec: BackendSpec) -> str:
     if ref in spec.models or Path(ref).exists():
         return ref
     return next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
+
+
+def _expanded(path: str) -> Path:
+    """
+    Return *path* as an absolute path, with ``~`` and variables replaced.
+
+    A home directory that does not exist stays as it is written, as the hub's library leaves it.
+    """
+    return Path(os.path.abspath(os.path.expandvars(os.path.expanduser(path))))  # noqa: PTH100, PTH111
 
 
 def _missing(directory: Path, needs: Sequence[str]) -> str:
@@ -216,7 +327,13 @@ def _repository(ref: str, spec: BackendSpec) -> str:
     )
 
 
-def _pull(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
+def _download(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
+    """
+    Download the newest revision and return its commit.
+
+    If all files are cached already, their checksums are verified and damaged ones are downloaded
+    again.
+    """
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
@@ -224,4 +341,58 @@ def _pull(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
             f"model {ref} {fault} and the network is switched off; "
             f"get it while online with: {command}"
         )
-    return download(repo, backend=spec.name, patterns=spec.model_files, command=command)
+    import huggingface_hub as library  # noqa: PLC0415 -- half a second
+    from huggingface_hub import constants  # noqa: PLC0415 -- as above
+    from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415 -- as above
+
+    # Telemetry would also download a list of agent programs and keep it in the cache.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    with _explained(repo, command):
+        hub = library.HfApi()
+        info = hub.model_info(repo.repo)
+        revision, listed = str(info.sha), {file.rfilename for file in info.siblings or ()}
+        names = _matching(listed, spec.model_files)
+        if not names:
+            raise ModelNotFoundError(
+                f"{repo.repo} holds none of the files that {spec.name} needs "
+                f"({', '.join(spec.model_files)}); is it a model for another backend?"
+            )
+        names |= {CARD} & listed
+        was_cached = names <= repo.sizes(revision).keys()
+        library.snapshot_download(
+            repo.repo, cache_dir=repo.cache, allow_patterns=[glob.escape(name) for name in names]
+        )
+        if was_cached:
+            verified = hub.verify_repo_checksums(
+                repo.repo, revision=revision, cache_dir=str(repo.cache)
+            )
+            for name in sorted({file["path"] for file in verified.mismatches} & names):
+                library.hf_hub_download(
+                    repo.repo, name, revision=revision, cache_dir=repo.cache, force_download=True
+                )
+        if missing := sorted(names - repo.sizes(revision).keys()):  # there is a newer revision
+            raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
+    return revision
+
+
+@contextmanager
+def _explained(repo: CachedRepo, command: str) -> Iterator[None]:
+    """Turn what the hub, the network and the disk raise into a ModelNotFoundError of one line."""
+    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 -- half a second
+
+    client_error: Any = HfHubHTTPError.__bases__[0]  # httpx.HTTPError, or that of its successor
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, client_error) as error:
+        root: BaseException = error  # the library wraps what it runs into
+        while not isinstance(root, HfHubHTTPError) and (
+            cause := root.__cause__ or root.__context__
+        ):
+            root = cause
+        reason = one_line(str(root)) or type(root).__name__
+        raise ModelNotFoundError(
+            f"{repo.repo} was not pulled: {reason}; check the name, the connection and the disk of "
+            f"{repo.cache}, for a gated or private model: hf auth login; then: {command}"
+        ) from error

@@ -17,8 +17,8 @@ from wlk_core.errors import (
     OptionError,
     StreamBroken,
     StreamClosed,
+    WLKError,
 )
-from wlk_core.online.engine_errors import OwnerProcess, engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
@@ -34,11 +34,26 @@ if TYPE_CHECKING:
     from wlk_core.online.recognizer import Recognizer, Step
     from wlk_core.tokens import ASRToken, ChangeSpeaker
 
-__all__ = ["STEPS_PER_CALL", "OnlineStream"]
+__all__ = ["STEPS_PER_CALL", "OnlineStream", "engine_errors"]
 
 _LOGGER = logging.getLogger(__name__)
 
 STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
+
+
+@contextmanager
+def engine_errors(problem: str) -> Iterator[None]:
+    """
+    Raise what an engine raises outside the calls of a stream as BackendError, with its cause.
+
+    Errors of this project pass, such as the OptionError of a plugin.
+    """
+    try:
+        yield
+    except WLKError:
+        raise
+    except Exception as error:
+        raise BackendError(f"{problem}: {reason(error)}") from error
 
 
 class OnlineStream:
@@ -54,7 +69,6 @@ class OnlineStream:
     def __init__(self, make_recognizer: Callable[[], Recognizer], *, title: str = "") -> None:
         self._make_recognizer = make_recognizer
         self._title = title
-        self._owner = OwnerProcess()
         self._exclusive = threading.Lock()
         self._is_closing = False
         self._is_released = False
@@ -90,7 +104,6 @@ class OnlineStream:
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
     ) -> None:
         """Append a copy of *audio*; see OnlineProcessor."""
-        self._owner.check()
         self._check_open()
         self._input.put_audio(audio, audio_stream_end_time)
 
@@ -367,7 +380,6 @@ class OnlineStream:
     def _exclusive_call(
         self, *, may_be_finished: bool = False, may_be_broken: bool = False
     ) -> Iterator[None]:
-        self._owner.check()
         if not self._exclusive.acquire(blocking=False):
             raise ConcurrentCallError(
                 "another call of this stream is running; wait for it before the next one"
@@ -382,8 +394,8 @@ class OnlineStream:
 
     def _release_if_idle(self) -> None:
         """Release the recognizer, unless a call is running: that call will release it."""
-        if not self._owner.is_current or not self._exclusive.acquire(blocking=False):
-            return  # what a fork inherited is the owner's to release
+        if not self._exclusive.acquire(blocking=False):
+            return
         try:
             if not self._is_released:
                 self._is_released = True

@@ -22,7 +22,7 @@ from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.events import Commit, End, Event, Failure, SilenceSpan
 from wlk_core.session.session import Session
 from wlk_core.untrusted import real_number, shown
-from wlk_core.vad.parameters import silence_gate
+from wlk_core.vad.gate import silence_gate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from wlk_core.annotators import Diarizer
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.vad.gate import SilenceGate
-    from wlk_core.vad.parameters import GateParameters
+    from wlk_core.vad.gate import GateParameters, SilenceGate
 
 __all__ = ["astream", "stream", "transcribe_stream"]
 

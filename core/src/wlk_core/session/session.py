@@ -7,7 +7,6 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.audio.pcm import PcmConverter
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 _MAX_GAP_SECONDS = 366 * 86_400.0
-
-_PROCESSOR_CALLS = (
-    *("insert_audio_chunk", "process_iter", "get_buffer", "start_silence", "end_silence"),
-    "finish",
-)
 
 
 class Session:
@@ -94,16 +88,6 @@ class Session:
         max_backlog_seconds: float = 120.0,
         skip_ticks_after: float | None = None,
     ) -> None:
-        _require_calls("processor", processor, _PROCESSOR_CALLS)
-        if gate is not None:
-            _require_calls("gate", gate, ("push", "flush", "cut", "end_speech", "skip"))
-        for name, part, kind in [
-            ("diarizer", diarizer, "diarizer"),
-            ("translator", translator, "translator"),
-            ("turn_detector", turn_detector, "turn-detector"),
-        ]:
-            if part is not None:
-                _require_calls(name, part, ANNOTATOR_CALLS[kind])
         lag_seconds = _seconds("lag_seconds", lag_seconds)
         max_backlog_seconds = _seconds("max_backlog_seconds", max_backlog_seconds)
         if skip_ticks_after is not None:
@@ -312,15 +296,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.audio_time:.1f} s of audio for {self._processor!r}>"
-
-
-def _require_calls(name: str, part: object, calls: tuple[str, ...]) -> None:
-    missing = [call for call in calls if not callable(getattr(part, call, None))]
-    if missing:
-        raise OptionError(
-            f"expected `{name}` with the calls {', '.join(calls)}, got {shown(part)} without "
-            f"{', '.join(missing)}"
-        )
 
 
 def _seconds(name: str, value: object) -> float:

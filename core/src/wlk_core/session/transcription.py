@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
-    from wlk_core.vad.parameters import GateParameters
+    from wlk_core.vad.gate import GateParameters
 
 __all__ = ["Transcription", "atranscribe", "transcribe"]
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from wlk_core.vad.detector import SileroDetector, SpeechDetector
-from wlk_core.vad.gate import GateEvent, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
-from wlk_core.vad.parameters import GateParameters, silence_gate
+from wlk_core.vad.gate import (
+    GateEvent,
+    GateParameters,
+    SilenceEnded,
+    SilenceGate,
+    SilenceStarted,
+    SpeechAudio,
+    silence_gate,
+)
 
 __all__ = [
     "GateEvent",

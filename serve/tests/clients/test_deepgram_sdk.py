@@ -1,4 +1,4 @@
-"""Deepgram's own SDK, unmodified but for the address: ``listen.v1``."""
+"""Deepgram's own SDK, unmodified but for the address: ``listen.v1`` and ``listen.v2``."""
 
 from __future__ import annotations
 
@@ -93,6 +93,27 @@ def test_ten_finalizes_lose_and_double_nothing(listen, speech, expected):
 
     assert expected.words == words(messages)
     assert 10 == sum(bool(message.from_finalize) for message in finals(messages))
+
+
+@pytest.mark.parametrize("size", [999, 2560, 401_280])
+def test_turns_join_to_the_words_of_the_command_line(client, speech, expected, size):
+    """Flux: each turn starts, may end eagerly, and ends with all of its words."""
+    found, audio = [], speech(RATE)
+    settings = {"model": "flux-general-en", "encoding": "linear16", "sample_rate": RATE}
+    with client.listen.v2.connect(**settings, eager_eot_threshold=0.5) as socket:
+        socket.on(EventType.MESSAGE, found.append)
+        thread = threading.Thread(target=socket.start_listening)
+        thread.start()
+        for start in range(0, len(audio), size):
+            socket.send_media(audio[start : start + size])
+        socket.send_close_stream()
+        thread.join(WAIT)
+
+    assert not thread.is_alive()
+    assert "Connected" == found[0].type
+    ends = [message.transcript for message in found[1:] if message.event == "EndOfTurn"]
+    assert list(expected.turns) == ends
+    assert len(ends) == [message.event for message in found[1:]].count("StartOfTurn")
 
 
 def test_a_wrong_key_is_refused(server):

@@ -20,6 +20,7 @@ from wlk_core.session import (
     HypothesisChange,
     SpeechStarted,
 )
+from wlk_protocol_deepgram.query import Samples
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class ListenProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._rest = b""  # of a sample
+        self._samples = Samples(query.sample_bytes)
         self._words: list[ASRToken] = []  # committed, of no final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the last interim result
@@ -112,10 +113,7 @@ class ListenProtocol:
         if not data:  # how older clients close a stream
             yield from self.end()
             return
-        data = self._rest + data
-        whole = len(data) - len(data) % self._query.sample_bytes
-        self._rest = data[whole:]
-        self._audio.append(data[:whole])
+        self._audio.append(self._samples.whole(data))
         yield from self._utterance_end(self._audio.seconds)
 
     def _apply(self, text: str) -> Iterator[Message]:

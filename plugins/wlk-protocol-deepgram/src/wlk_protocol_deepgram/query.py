@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.protocols import ModelCard
 
-__all__ = ["ListenQuery"]
+__all__ = ["FluxQuery", "ListenQuery", "Samples"]
 
 _ENCODINGS: dict[str, Encoding] = {
     "linear16": "s16le",
@@ -28,7 +29,23 @@ _MIN_ENDPOINTING = 0.3  # seconds; shorter pauses are inside of words
 _PADDING_PART = 0.4  # of the silence: audio before the speech that is kept with it
 _HANG_OVER_PART = 0.45
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
+_HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over as often as not
 _TRUTHS = {"true": True, "false": False}
+
+
+class Samples:
+    """The whole samples of audio that is cut anywhere."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._rest = b""
+
+    def whole(self, data: bytes) -> bytes:
+        """Return the bytes of the samples that *data* completes; the rest waits for the next."""
+        data = self._rest + data
+        count = len(data) - len(data) % self._size
+        self._rest = data[count:]
+        return data[:count]
 
 
 @attrs.frozen(kw_only=True)
@@ -64,42 +81,104 @@ class ListenQuery:
             RequestError: a field has a wrong value, or one that this server does not have.
 
         """
-        name = query.get("encoding", "")
-        if name not in _ENCODINGS:
-            expected = ", ".join(_ENCODINGS)
-            raise _wrong("encoding", f"{expected}; containers are not decoded", name)
-        if query.get("channels", "1") != "1" or _truth(query, "multichannel"):
-            raise _wrong("channels", "1; open a socket for each channel", query.get("channels", ""))
-        rate = _whole(query, "sample_rate", *_RATES)
-        if rate is None:
-            raise _wrong("sample_rate", "the samples a second of the audio", "")
-        language = query.get("language", "")
+        endpointing = _whole(query, "endpointing", 0, 60_000) if _is_number(query) else None
+        settings = _settings(query, card, None if endpointing is None else endpointing / 1000)
         utterance_end = _whole(query, "utterance_end_ms", *_UTTERANCE_END)
-        keyterms = ", ".join(query.getlist("keyterm"))
-        endpointing = query.get("endpointing", "")
-        settings = StreamSettings(
-            encoding=_ENCODINGS[name],
-            rate=rate,
-            language=None
-            if language == "multi"
-            else card.check_language(language) or card.language,
-            prompt=keyterms or None if card.takes_prompt else None,
-            gate=_gate(query) if endpointing.isdigit() else None,
-        )
         return cls(
             settings=settings,
             sample_bytes=_SAMPLE_BYTES[settings.encoding],
             has_interims=_truth(query, "interim_results"),
-            ends_speech=endpointing != "false",
+            ends_speech=query.get("endpointing") != "false",
             has_speech_started=_truth(query, "vad_events"),
             utterance_end=None if utterance_end is None else utterance_end / 1000,
             has_speakers=_truth(query, "diarize"),
         )
 
 
-def _gate(query: QueryParams) -> GateTimes:
-    """Return a gate that is certain of a silence after the time that a client asks for."""
-    seconds = max(_MIN_ENDPOINTING, (_whole(query, "endpointing", 0, 60_000) or 0) / 1000)
+@attrs.frozen(kw_only=True)
+class FluxQuery:
+    """
+    The fields of ``/v2/listen`` that change something.
+
+    A turn ends by silence: its confidence grows with the seconds since the last word, to a half
+    after 0.35 s.
+
+    Attributes:
+        settings: how streams are opened.
+        sample_bytes: of a sample of the audio.
+        end_seconds: silence after which a turn ends.
+        eager_seconds: silence after which it ends eagerly; infinity for never.
+        trigger: why turns end, "model" or, where the time-out is shorter, "timeout".
+
+    """
+
+    settings: StreamSettings
+    sample_bytes: int
+    end_seconds: float
+    eager_seconds: float = math.inf
+    trigger: str = "model"
+
+    @classmethod
+    def parse(cls, query: QueryParams, card: ModelCard) -> FluxQuery:
+        """
+        Return what *query* asks for.
+
+        Raises:
+            RequestError: a field has a wrong value, or one that this server does not have.
+
+        """
+        timeout = (_whole(query, "eot_timeout_ms", 500, 60_000) or 5000) / 1000
+        certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, 0.7))
+        eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
+        seconds = max(_MIN_ENDPOINTING, min(certain, timeout))
+        settings = _settings(query, card, seconds)
+        return cls(
+            settings=settings,
+            sample_bytes=_SAMPLE_BYTES[settings.encoding],
+            end_seconds=seconds,
+            eager_seconds=math.inf if math.isnan(eager) else _silence(eager),
+            trigger="timeout" if timeout < certain else "model",
+        )
+
+    @staticmethod
+    def confidence(silence: float) -> float:
+        """Return the confidence that a turn is over, so many seconds after its last word."""
+        silence = max(0.0, silence)
+        return silence / (silence + _HALF_CERTAIN)
+
+
+def _silence(confidence: float) -> float:
+    """Return the seconds after the last word that give a confidence."""
+    return math.inf if confidence >= 1 else _HALF_CERTAIN * confidence / (1 - confidence)
+
+
+def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> StreamSettings:
+    """Return how streams are opened, with a gate that is certain after so many seconds."""
+    name = query.get("encoding", "")
+    if name not in _ENCODINGS:
+        expected = ", ".join(_ENCODINGS)
+        raise _wrong("encoding", f"{expected}; containers are not decoded", name)
+    if query.get("channels", "1") != "1" or _truth(query, "multichannel"):
+        raise _wrong("channels", "1; open a socket for each channel", query.get("channels", ""))
+    rate = _whole(query, "sample_rate", *_RATES)
+    if rate is None:
+        raise _wrong("sample_rate", "the samples a second of the audio", "")
+    language = query.get("language", query.get("language_hint", ""))
+    keyterms = ", ".join(query.getlist("keyterm"))
+    return StreamSettings(
+        encoding=_ENCODINGS[name],
+        rate=rate,
+        language=None if language == "multi" else card.check_language(language) or card.language,
+        prompt=keyterms or None if card.takes_prompt else None,
+        gate=None if silence is None else _gate(max(_MIN_ENDPOINTING, silence)),
+    )
+
+
+def _is_number(query: QueryParams) -> bool:
+    return query.get("endpointing", "false") not in {"true", "false"}
+
+
+def _gate(seconds: float) -> GateTimes:
     return GateTimes(
         threshold=0.5,
         quiet_threshold=0.35,
@@ -107,6 +186,18 @@ def _gate(query: QueryParams) -> GateTimes:
         hang_over=seconds * _HANG_OVER_PART,
         min_silence=seconds * (1 - _PADDING_PART - _HANG_OVER_PART),
     )
+
+
+def _number(query: QueryParams, name: str, lowest: float, highest: float, default: float) -> float:
+    if name not in query:
+        return default
+    try:
+        number = float(query[name])
+    except ValueError:
+        number = math.nan
+    if not lowest <= number <= highest:
+        raise _wrong(name, f"a number from {lowest} to {highest}", query[name])
+    return number
 
 
 def _whole(query: QueryParams, name: str, lowest: int, highest: int) -> int | None:

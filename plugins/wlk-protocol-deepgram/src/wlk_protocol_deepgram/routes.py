@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse
 
+from wlk_protocol_deepgram.flux import FluxProtocol
 from wlk_protocol_deepgram.listen import ListenProtocol
-from wlk_protocol_deepgram.query import ListenQuery
+from wlk_protocol_deepgram.query import FluxQuery, ListenQuery
 from wlk_serve.protocols import Opening, RequestError, SocketRoute, header_keys, hookimpl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import HTTPConnection
 
-    from wlk_serve.protocols import Handshake, ModelCard
+    from wlk_serve.protocols import (
+        ClientProtocol,
+        Handshake,
+        ModelCard,
+        SessionAudio,
+        SessionInfo,
+    )
 
 __all__ = ["wlk_protocols"]
 
@@ -31,11 +41,15 @@ def _refuse(error: RequestError) -> JSONResponse:
     return JSONResponse(body, error.status, {"dg-error": str(error)[:200]})
 
 
-def _open_listen(handshake: Handshake) -> Opening:
+def _open(
+    handshake: Handshake,
+    protocol: Callable[[SessionAudio, SessionInfo, Any], ClientProtocol],
+    query_kind: type[ListenQuery | FluxQuery],
+) -> Opening:
     card = _served_card(handshake)
-    query = ListenQuery.parse(handshake.query, card)
+    query = query_kind.parse(handshake.query, card)
     return Opening(
-        make=lambda audio, info: ListenProtocol(audio, info, query),
+        make=lambda audio, info: protocol(audio, info, query),
         card=card,
         settings=query.settings,
         subprotocol=_SUBPROTOCOL if _SUBPROTOCOL in handshake.subprotocols else None,
@@ -52,13 +66,17 @@ def _served_card(handshake: Handshake) -> ModelCard:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute]:
-    """Return the WebSocket of the first version."""
+    """Return the WebSockets of both versions."""
     return [
         SocketRoute(
             protocol="deepgram",
-            path="/v1/listen",
-            open=_open_listen,
+            path=path,
+            open=partial(_open, protocol=protocol, query_kind=query_kind),
             keys=_keys,
             refuse=_refuse,
+        )
+        for path, protocol, query_kind in (
+            ("/v1/listen", ListenProtocol, ListenQuery),
+            ("/v2/listen", FluxProtocol, FluxQuery),
         )
     ]

@@ -1,0 +1,183 @@
+"""
+Deepgram's turns, ``/v2/listen`` (Flux).
+
+The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v2.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from wlk_core.session import Commit, Endpoint, Failure, HypothesisChange, Marked
+from wlk_protocol_deepgram.query import Samples
+from wlk_serve.protocols import RequestError, as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from wlk_core.session import Event
+    from wlk_core.tokens import ASRToken
+    from wlk_protocol_deepgram.query import FluxQuery
+    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
+
+__all__ = ["FluxProtocol"]
+
+_UPDATE_SECONDS = 0.25  # of audio
+
+
+class FluxProtocol:
+    """
+    One connection; a `ClientProtocol` without I/O.
+
+    A turn starts with its first words and ends with a pause.  It may end eagerly before, when no
+    word has followed for a shorter time and the text did not change; if it changes after all, the
+    turn is resumed, so that an end has the transcript of the eager end before it.
+    """
+
+    replaceable: ClassVar[Collection[str | None]] = ()
+
+    def __init__(self, audio: SessionAudio, info: SessionInfo, query: FluxQuery) -> None:
+        self._audio = audio
+        self._info = info
+        self._query = query
+        self._samples = Samples(query.sample_bytes)
+        self._sequence = 0  # of the next message
+        self._turn = 0
+        self._turn_start: float | None = None  # in seconds; None before the first words
+        self._words: list[ASRToken] = []  # of the turn, committed
+        self._hypothesis: Sequence[ASRToken] = ()
+        self._marked_text = ""  # at the last mark
+        self._eager_text: str | None = None  # of an eager end that holds
+        self._marked = 0.0  # seconds of audio at the last mark that was requested
+        self._forces = 0  # requests to end a turn that have not been done
+
+    def begin(self) -> list[Message]:
+        """Return the first message of the connection."""
+        return [self._message("Connected")]
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Apply audio, or a message of the client."""
+        if self._audio.is_ended:
+            return []
+        try:
+            if isinstance(data, str):
+                return self._apply(data)
+            self._audio.append(self._samples.whole(data))
+            if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
+                self._marked = self._audio.seconds
+                self._audio.mark("")  # its answer has the text, and how far it goes
+        except RequestError as error:
+            return self.refuse(error)
+        return []
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return the message of an error."""
+        code = str(error.code or "error").upper()
+        return [self._message("Error", code=code, description=str(error))]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply what happened to the audio."""
+        match event:
+            case Commit():
+                self._words += event.tokens
+                self._hypothesis = ()
+                yield from self._change(event.audio_time)
+            case HypothesisChange():
+                self._hypothesis = event.transcript.tokens
+                yield from self._change(event.audio_time)
+            case Marked():
+                yield from self._look(event)
+            case Endpoint():
+                yield from self._end_turn(event)
+            case Failure(is_final=True):
+                yield from self.refuse(as_request_error(event.error))
+
+    def end(self) -> list[Message]:
+        """End the audio; may be called again."""
+        self._audio.end()
+        return []
+
+    def _apply(self, text: str) -> list[Message]:
+        try:
+            fields: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        match fields.get("type") if isinstance(fields, dict) else None:
+            case "CloseStream":
+                return self.end()
+            case "ForceEndTurn":
+                self._forces += self._audio.commit() is not None
+                return []
+            case "Configure":
+                reason = "the settings of a connection stay; open another one"
+                return [self._message("ConfigureFailure", code="UNSUPPORTED", description=reason)]
+        raise RequestError(
+            f"expected audio, ForceEndTurn or CloseStream, got {text[:100]!r}",
+            code="invalid_message",
+        )
+
+    @property
+    def _tokens(self) -> list[ASRToken]:
+        return [*self._words, *self._hypothesis]
+
+    @property
+    def _text(self) -> str:
+        return "".join(token.text for token in self._tokens).strip()
+
+    def _change(self, now: float) -> Iterator[Message]:
+        """Start a turn, or resume one whose eager end was wrong."""
+        if self._turn_start is None:
+            if self._text:
+                self._turn_start = min(token.start for token in self._tokens)
+                yield self._info_message("StartOfTurn", now)
+        elif self._eager_text not in {None, self._text}:
+            self._eager_text = None
+            yield self._info_message("TurnResumed", now)
+
+    def _look(self, mark: Marked) -> Iterator[Message]:
+        """Report the turn as it is, or its eager end."""
+        text, last = self._text, self._marked_text
+        self._marked_text = text
+        if self._turn_start is None or self._eager_text is not None:
+            return
+        end = max((token.end for token in self._tokens), default=mark.processed_up_to)
+        silence = mark.processed_up_to - end
+        if text and text == last and silence >= self._query.eager_seconds:
+            self._eager_text = text
+            yield self._info_message("EagerEndOfTurn", mark.audio_time, silence)
+        else:
+            yield self._info_message("Update", mark.audio_time, silence)
+
+    def _end_turn(self, event: Endpoint) -> Iterator[Message]:
+        is_forced = event.reason == "commit" and self._forces > 0
+        self._forces -= is_forced
+        self._hypothesis = ()  # all words are committed
+        yield from self._change(event.audio_time)
+        if self._turn_start is not None:
+            trigger = "manual" if is_forced else self._query.trigger
+            message = self._info_message("EndOfTurn", event.audio_time, self._query.end_seconds)
+            yield {**message, "trigger": trigger}
+            self._turn += 1
+        self._turn_start, self._words, self._eager_text = None, [], None
+
+    def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:
+        return self._message(
+            "TurnInfo",
+            event=event,
+            turn_index=self._turn,
+            audio_window_start=round(self._turn_start or 0.0, 3),
+            audio_window_end=round(now, 3),
+            transcript=self._text,
+            words=[
+                {"word": token.text.strip(), "confidence": token.probability or 0.0}
+                for token in self._tokens
+                if token.text.strip()
+            ],
+            end_of_turn_confidence=round(self._query.confidence(silence), 3),
+        )
+
+    def _message(self, kind: str, **fields: Any) -> Message:
+        number = self._sequence
+        self._sequence += 1
+        return {"type": kind, "request_id": self._info.id, "sequence_id": number, **fields}

@@ -1,0 +1,266 @@
+"""Turns of Deepgram's clients: what is published of their order holds for any audio."""
+
+from __future__ import annotations
+
+from itertools import chain
+import math
+from types import SimpleNamespace
+
+from hypothesis import given, strategies
+import pytest
+from starlette.datastructures import QueryParams
+
+from wlk_core.processor import StreamStats
+from wlk_core.session import Commit, End, Endpoint, HypothesisChange, Marked
+from wlk_core.tokens import ASRToken, Transcript
+from wlk_protocol_deepgram.flux import FluxProtocol
+from wlk_protocol_deepgram.query import FluxQuery
+from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo
+
+QUARTER = bytes(8_000)  # of a second
+FORCE, CLOSE = '{"type": "ForceEndTurn"}', '{"type": "CloseStream"}'
+CARD = SimpleNamespace(
+    name="small",
+    language="en",
+    takes_prompt=False,
+    spec=SimpleNamespace(name="faster-whisper"),
+    check_language=lambda code: code or None,
+)
+
+
+def query_of(query=""):
+    """Return what a client asks for."""
+    return FluxQuery.parse(QueryParams(f"encoding=linear16&sample_rate=16000&{query}"), CARD)
+
+
+class Client:
+    """A client whose streams are opened at once; what it said and when is its own."""
+
+    def __init__(self, query="eager_eot_threshold=0.5"):
+        query = query_of(query)
+        self.audio = SessionAudio(query.settings)
+        self.protocol = FluxProtocol(self.audio, SessionInfo(id="sess_0", card=CARD), query)
+        self.marks = []
+        self.found = list(self.protocol.begin())
+
+    def send(self, *messages):
+        """Receive *messages*; return the answers."""
+        start = len(self.found)
+        for message in messages:
+            self.found += self.protocol.receive(message)
+            if self.audio.needs_stream:
+                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
+                names = ("receive", "commit", "end_audio", "close")
+                stream = SimpleNamespace(**dict.fromkeys(names, nothing), mark=self.marks.append)
+                self.audio.open(stream)
+        return self.found[start:]
+
+    def happen(self, *events):
+        """Let *events* of the stream happen; return the messages."""
+        start = len(self.found)
+        for event in self.audio.events(self.audio.segment.stream, events):
+            self.found += self.protocol.handle(event)
+        return self.found[start:]
+
+
+def token(text, end):
+    """Return a word that ends at a time."""
+    return ASRToken(max(0.0, end - 0.25), end, f" {text}")
+
+
+def mark(now, *hypothesis):
+    """Return the answer to a mark."""
+    return Marked(
+        name="",
+        transcript=Transcript(hypothesis),
+        processed_up_to=now,
+        stable_up_to=now,
+        stats=StreamStats(),
+        audio_time=now,
+    )
+
+
+def events(messages):
+    """Return event and transcript of each message of a turn."""
+    return [(m["event"], m["transcript"]) for m in messages if m["type"] == "TurnInfo"]
+
+
+def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
+    """The end has the transcript of the eager end, and then the next turn follows."""
+    client = Client()
+    client.send(QUARTER)
+    messages = client.happen(
+        HypothesisChange(Transcript((token("zero", 0.5),)), 0.6),
+        mark(0.6),
+        Commit((token("zero", 0.5),), 0.8),
+        mark(0.8),
+        mark(1.0),
+        Endpoint(0.5, "silence", 1.3),
+    )
+
+    assert [
+        ("StartOfTurn", "zero"),
+        ("Update", "zero"),
+        ("Update", "zero"),
+        ("EagerEndOfTurn", "zero"),
+        ("EndOfTurn", "zero"),
+    ] == events(messages)
+    assert ("model", 0) == (messages[-1]["trigger"], messages[-1]["turn_index"])
+    assert 0.5 <= messages[-2]["end_of_turn_confidence"] < messages[-1]["end_of_turn_confidence"]
+    assert 1 == client.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"]
+
+
+def test_a_turn_that_goes_on_is_resumed():
+    """Once, with the words that came."""
+    client = Client()
+    client.send(QUARTER)
+    client.happen(Commit((token("zero", 0.5),), 0.8), mark(0.8), mark(1.0))
+    messages = client.happen(
+        Commit((token("one", 1.5),), 1.6), mark(1.6), Endpoint(1.5, "silence", 2.5)
+    )
+
+    assert [("TurnResumed", "zero one"), ("Update", "zero one"), ("EndOfTurn", "zero one")] == (
+        events(messages)
+    )
+
+
+def test_without_a_threshold_no_turn_ends_eagerly():
+    """As at Deepgram."""
+    client = Client("")
+    client.send(QUARTER)
+    client.happen(Commit((token("zero", 0.5),), 0.8), *(mark(number) for number in range(1, 9)))
+
+    assert "EagerEndOfTurn" not in dict(events(client.found))
+
+
+def test_a_mark_is_requested_for_every_quarter_of_a_second():
+    """However the audio is cut."""
+    client = Client()
+    for start in range(0, 32_000, 320):
+        client.send(bytes(32_000)[start : start + 320])
+
+    assert 4 == len(client.marks)
+
+
+def test_a_turn_can_be_forced_to_end():
+    """Where none runs, nothing ends."""
+    client = Client()
+    client.send(FORCE, QUARTER, FORCE)
+    messages = client.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "commit", 0.5))
+    client.send(FORCE)
+    nothing = client.happen(Endpoint(0.5, "commit", 0.5))
+
+    assert "manual" == messages[-1]["trigger"]
+    assert [] == nothing
+
+
+def test_a_close_brings_the_end_of_the_last_turn():
+    """Then the socket closes."""
+    client = Client()
+    client.send(QUARTER, CLOSE)
+    end = End(audio_time=0.5, stats=StreamStats(), latency=None)
+    messages = client.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "end", 0.5), end)
+
+    assert [("StartOfTurn", "zero"), ("EndOfTurn", "zero")] == events(messages)
+    assert client.audio.is_over
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds", "eager", "trigger"),
+    [
+        ("", 0.8167, math.inf, "model"),
+        ("eot_threshold=0.5&eager_eot_threshold=0.3", 0.35, 0.15, "model"),
+        ("eot_threshold=1.0&eot_timeout_ms=1000", 1.0, math.inf, "timeout"),
+    ],
+)
+def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
+    """The gate waits for the time of the end."""
+    found = query_of(query)
+    gate = found.settings.gate
+
+    assert (seconds, eager) == pytest.approx((found.end_seconds, found.eager_seconds), abs=1e-4)
+    assert seconds == pytest.approx(gate.pre_roll + gate.hang_over + gate.min_silence, abs=1e-4)
+    assert trigger == found.trigger
+
+
+@pytest.mark.parametrize(
+    "query", ["eot_threshold=0.1", "eager_eot_threshold=nan", "eot_timeout_ms=1", "eot_threshold=a"]
+)
+def test_a_wrong_threshold_is_refused(query):
+    """The message names it."""
+    with pytest.raises(RequestError, match="expected e"):
+        query_of(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("{", "Error"), ("[]", "Error"), ('{"type": "Configure"}', "ConfigureFailure")],
+)
+def test_a_wrong_message_is_answered(text, kind):
+    """Its number follows that of the last message."""
+    (answer,) = Client().send(text)
+
+    assert (kind, 1) == (answer["type"], answer["sequence_id"])
+
+
+HUSH = ("mark", "wait", "mark")
+ACTIONS = strategies.lists(
+    strategies.sampled_from(["word", "guess", "mark", "wait", "silence", "forced", FORCE, QUARTER])
+    | strategies.just("hush")  # long enough for an eager end
+)
+
+
+def play(client, actions):
+    """Let *actions* happen, and a pause at the end; return how many words were said."""
+    clock, words = 0.0, 0
+    actions = [QUARTER, *actions, "silence"]
+    for action in chain.from_iterable(HUSH if each == "hush" else [each] for each in actions):
+        clock += {"word": 0.25, "wait": 0.5}.get(action, 0.0)
+        if action in {QUARTER, FORCE}:
+            client.send(action)
+        happening = {
+            "word": Commit((token(str(words), clock),), clock),
+            "guess": HypothesisChange(Transcript((token("perhaps", clock + 0.25),)), clock),
+            "mark": mark(clock),
+            "silence": Endpoint(clock, "silence", clock),
+            "forced": Endpoint(clock, "commit", clock)
+            if client.audio.segments[0].commits
+            else None,
+        }.get(action)
+        if happening is not None:
+            client.happen(happening)
+        words += action == "word"
+    return words
+
+
+def check_turn(messages):
+    """Check the order of the events of one turn, of which the last one is its end."""
+    names, transcripts = zip(*events(messages), strict=True)
+    assert ["StartOfTurn"] == [name for name in names if name == "StartOfTurn"] == [names[0]]
+    assert ["EndOfTurn"] == [name for name in names if name == "EndOfTurn"] == [names[-1]]
+    assert ["trigger"] == [name for message in messages for name in message if name == "trigger"]
+    eager = [number for number, name in enumerate(names) if name == "EagerEndOfTurn"]
+    assert [number + 1 for number in eager if names[number + 1] == "TurnResumed"] == [
+        number for number, name in enumerate(names) if name == "TurnResumed"
+    ]
+    for number in eager:
+        assert transcripts[number]
+        if names[number + 1] != "TurnResumed":
+            assert ("EndOfTurn", transcripts[number]) == (names[-1], transcripts[-1])
+            assert number + 2 == len(names)
+
+
+@given(ACTIONS)
+def test_the_published_order_holds(actions):
+    """Eager ends are never empty, resumed only after them, and equal to the end that follows."""
+    client = Client()
+    words = play(client, actions)
+
+    assert list(range(len(client.found))) == [message["sequence_id"] for message in client.found]
+    said, turns = client.found[1:], []
+    for number in range(said[-1]["turn_index"] + 1 if said else 0):
+        turns.append([message for message in said if message["turn_index"] == number])
+        check_turn(turns[-1])
+    assert [message for turn in turns for message in turn] == said
+    texts = " ".join(turn[-1]["transcript"] for turn in turns).split()
+    assert [str(number) for number in range(words)] == texts

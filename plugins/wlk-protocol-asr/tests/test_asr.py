@@ -286,4 +286,8 @@ def test_a_wrong_key_is_refused_before_the_socket_is_accepted():
     assert ["secret"] == ROUTE.keys(connection)
     answer = ROUTE.refuse(RequestError("wrong", status=401))
     assert (4401, None) == (answer.code, answer.message)
-    assert 1013 == ROUTE.refuse(RequestError("full", status=503)).code
+
+
+def test_a_full_server_opens_no_socket():
+    """The page begins its waiting times anew whenever a socket was opened."""
+    assert 503 == ROUTE.refuse(RequestError("full", status=503)).status_code

@@ -128,6 +128,45 @@ def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
     assert 200 == len(messages[-1]["lines"])
     assert [(1, "249"), (-2, "")] == texts(messages[-1])[-2:]
 
+    client.send(b"")
+    *_, last, _ = client.happen(END)
+    assert [str(number) for number in range(250)] == [text for _, text in texts(last) if text]
+
+
+@pytest.mark.parametrize("is_diff", [False, True], ids=["full", "diff"])
+def test_a_word_is_not_shown_twice_while_it_is_committed(is_diff):
+    """The hypothesis that had it comes without it after the commit."""
+    client = Client(is_diff=is_diff)
+    client.send(SECOND)
+    zero, one = ASRToken(0.0, 0.5, " zero"), ASRToken(0.5, 0.9, " one")
+    client.happen(HypothesisChange(Transcript((zero, one)), 1.0))
+    (state,) = client.happen(Commit((zero,), 1.0), HypothesisChange(Transcript((one,)), 1.0))
+
+    assert " one" == state["buffer_transcription"]
+    assert ["zero"] == [line["text"] for line in state.get("new_lines") or state["lines"]]
+
+
+def test_an_error_keeps_the_lines_and_is_shown_once(client):
+    """The page takes an error without lines for a state, and would clear its text."""
+    client.happen(commit("zero"))
+    (limit,) = client.protocol.refuse(RequestError("the session is over"))
+    (state,) = client.happen(commit("one", 0.5))
+
+    assert ("error", [(1, "zero")], "the session is over") == (
+        limit["status"],
+        texts(limit),
+        limit["error"],
+    )
+    assert ("active_transcription", [(1, "zero one")]) == (state["status"], texts(state))
+
+
+def test_only_an_end_of_the_client_is_ready_to_stop(client):
+    """After a shutdown clients connect again; a transcript that was cut is not complete."""
+    assert [] == client.protocol.end()
+    messages = client.happen(commit("zero"), END)
+
+    assert {"type": "ready_to_stop"} not in messages
+
 
 def test_an_empty_message_brings_the_last_words_and_then_the_end(client):
     """Clients close the socket then."""
@@ -170,7 +209,7 @@ def test_a_text_is_an_error_and_the_session_goes_on(client):
     """WhisperLiveKit's own server ends there."""
     (error,) = client.send("config")
 
-    assert "error" == error["type"]
+    assert "error" == error["status"]
     assert not client.audio.is_over
 
 
@@ -247,4 +286,8 @@ def test_a_wrong_key_is_refused_before_the_socket_is_accepted():
     assert ["secret"] == ROUTE.keys(connection)
     answer = ROUTE.refuse(RequestError("wrong", status=401))
     assert (4401, None) == (answer.code, answer.message)
-    assert 1013 == ROUTE.refuse(RequestError("full", status=503)).code
+
+
+def test_a_full_server_opens_no_socket():
+    """The page begins its waiting times anew whenever a socket was opened."""
+    assert 503 == ROUTE.refuse(RequestError("full", status=503)).status_code

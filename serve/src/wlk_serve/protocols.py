@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import pluggy
 
-from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import GateTimes, StreamSettings
@@ -49,6 +49,7 @@ __all__ = [
     "StreamSettings",
     "TcpRoute",
     "as_request_error",
+    "error_response",
     "header_keys",
     "hookimpl",
     "installed_routes",

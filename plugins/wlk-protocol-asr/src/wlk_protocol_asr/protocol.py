@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from wlk_core.processor import EPS
 from wlk_core.session import (
     Commit,
     End,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from wlk_core.session import Event
     from wlk_core.session.timeline import Line
+    from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, RequestError, SessionAudio, SessionInfo
 
 __all__ = ["MODES", "AsrProtocol"]
@@ -57,11 +59,14 @@ class AsrProtocol:
         # An utterance each, and its lines: what comes late changes the last ones alone.
         self._utterances: deque[tuple[Timeline, list[Line]]] = deque([(Timeline(), [])])
         self._speakers: dict[int | str, int] = {}
-        self._hypothesis = ""
+        #: Records of lines that states leave out, for the last state of mode "full".
+        self._dropped: list[Message] = []
+        self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
         self._rest = b""  # of a sample
         self._has_begun = False
+        self._has_ended = False  # by its client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
         self._sequence = 0
 
@@ -79,14 +84,16 @@ class AsrProtocol:
         if self._audio.is_ended:
             return []
         if isinstance(data, str):
-            return [_error("expected binary messages with 16-bit samples at 16 kHz")]
+            return [*self._update("expected binary messages with 16-bit samples at 16 kHz")]
         if not data:
+            self._has_ended = True
             return self.end()
         if not self._has_begun and data.startswith(_CONTAINERS):
             message = (
                 "expected 16-bit samples at 16 kHz, as the message config says, got a container"
             )
-            return [_error(message), *self.end()]
+            self._has_ended = True
+            return [*self._update(message), *self.end()]
         self._has_begun = True
         data = self._rest + data
         whole = len(data) - len(data) % _SAMPLE_BYTES
@@ -95,8 +102,8 @@ class AsrProtocol:
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error."""
-        return [_error(str(error))]
+        """Return a state with an error: the page takes any other message for one without lines."""
+        return [*self._update(str(error))]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
         """Apply what happened to the audio."""
@@ -104,21 +111,28 @@ class AsrProtocol:
             return
         self._arrange(event)
         match event:
+            case Commit(tokens) if tokens:
+                # The hypothesis without them comes next, and until then they would be shown twice.
+                end = tokens[-1].end - EPS
+                self._hypothesis = tuple(each for each in self._hypothesis if each.start >= end)
             case HypothesisChange():
-                self._hypothesis = "".join(token.text for token in event.transcript.tokens)
+                self._hypothesis = event.transcript.tokens
             case Lag():
                 self._lag = round(event.seconds, 2)
             case Failure(is_final=True):
                 self._error = str(as_request_error(event.error))
         yield from self._update()
-        if isinstance(event, End) and self._audio.is_ended:
+        if isinstance(event, End) and self._has_ended and not self._audio.has_failed:
+            yield from self._all_lines()
             yield {"type": "ready_to_stop"}
 
     def end(self) -> list[Message]:
         """End the audio; may be called again."""
         was_over = self._audio.is_over
         self._audio.end()
-        return [] if self._audio.segments or was_over else [{"type": "ready_to_stop"}]
+        if self._audio.segments or was_over or not self._has_ended:
+            return []
+        return [{"type": "ready_to_stop"}]
 
     def _arrange(self, event: Event) -> None:
         """Add an event to the lines, and drop utterances that no state shows any more."""
@@ -137,10 +151,23 @@ class AsrProtocol:
             timeline.add(event)
             lines[:] = timeline.lines
         while sum(len(lines) for _, lines in [*self._utterances][1:]) >= _MAX_LINES:
-            self._utterances.popleft()
+            _, lines = self._utterances.popleft()
+            if not self._is_diff:
+                self._dropped += map(self._line, lines)
 
-    def _update(self) -> Iterator[Message]:
-        state = self._state()
+    def _all_lines(self) -> Iterator[Message]:
+        """
+        Yield a last state of mode "full" that leaves out no line.
+
+        Its clients keep the last state and nothing before it (WhisperLiveKit#372).
+        """
+        if not self._is_diff and self._dropped:
+            kept = [self._line(line) for _, lines in self._utterances for line in lines]
+            yield {**self._sent, "lines": [*self._dropped, *kept]}
+
+    def _update(self, error: str = "") -> Iterator[Message]:
+        """Yield the state if it changed, or for an *error*, which it shows once."""
+        state = self._state(error or self._error)
         if state == self._sent:
             return
         last, self._sent = self._sent, state
@@ -152,14 +179,15 @@ class AsrProtocol:
         else:
             yield {"type": "diff", "seq": self._sequence, **_difference(last, state)}
 
-    def _state(self) -> Message:
+    def _state(self, error: str) -> Message:
         shown = [line for _, lines in self._utterances for line in lines]
         lines = [self._line(line) for line in shown[-_MAX_LINES:]]
-        has_sound = bool(lines or self._hypothesis)
+        hypothesis = "".join(token.text for token in self._hypothesis)
+        has_sound = bool(lines or hypothesis)
         state: Message = {
             "status": "active_transcription" if has_sound else "no_audio_detected",
             "lines": lines,
-            "buffer_transcription": self._hypothesis,
+            "buffer_transcription": hypothesis,
             "buffer_diarization": "",
             "buffer_translation": "",
             "remaining_time_transcription": self._lag,
@@ -167,7 +195,7 @@ class AsrProtocol:
             "remaining_time_transcription_policy": 0.0,
             "remaining_time_diarization": 0.0,
         }
-        return {**state, "status": "error", "error": self._error} if self._error else state
+        return {**state, "status": "error", "error": error} if error else state
 
     def _line(self, line: Line) -> Message:
         record: Message = {
@@ -208,10 +236,6 @@ def _difference(last: Message, state: Message) -> Message:
     if lines[common:]:
         fields["new_lines"] = lines[common:]
     return fields
-
-
-def _error(message: str) -> Message:
-    return {"type": "error", "error": message}
 
 
 def _clock(seconds: float) -> str:

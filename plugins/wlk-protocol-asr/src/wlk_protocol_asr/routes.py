@@ -12,18 +12,20 @@ from wlk_serve.protocols import (
     RequestError,
     SocketRoute,
     StreamSettings,
+    error_response,
     header_keys,
     hookimpl,
 )
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
+    from starlette.responses import Response
 
     from wlk_serve.protocols import Handshake
 
 __all__ = ["wlk_protocols"]
 
-_BAD_KEY, _BAD_SETTINGS, _OVERLOADED = 4401, 4400, 1013  # close codes
+_BAD_KEY, _BAD_SETTINGS = 4401, 4400  # close codes
 _KEY_STATUS = 401
 _TEMPORARY = {429, 503}
 _NONE = {"", "none"}  # of a target language, as forms send it
@@ -33,11 +35,12 @@ def _keys(connection: HTTPConnection) -> list[str]:
     return [*header_keys(connection.headers), *connection.query_params.getlist("token")]
 
 
-def _refuse(error: RequestError) -> CloseSocket:
+def _refuse(error: RequestError) -> Response | CloseSocket:
     if error.status == _KEY_STATUS:
         return CloseSocket(code=_BAD_KEY)  # before the socket is accepted
-    code = _OVERLOADED if error.status in _TEMPORARY else _BAD_SETTINGS
-    return CloseSocket(code=code, message={"type": "error", "error": str(error)})
+    if error.status in _TEMPORARY:  # the page waits longer each time only if no socket is opened
+        return error_response(error)
+    return CloseSocket(code=_BAD_SETTINGS, message={"type": "error", "error": str(error)})
 
 
 def _open(handshake: Handshake) -> Opening:

@@ -50,9 +50,7 @@ class Diarizer(Annotator, Protocol):
     Find who speaks when in one stream of audio.
 
     Spans come late, at most `max_delay` seconds after they end, and in any order.  A diarizer is
-    called by one thread at a time.  If `process_iter` raises, it must not have changed anything: it
-    is retried, at most three times in a row, and then the session continues without the diarizer.
-    If an insert raises, the session drops the diarizer at once, because audio would be missing.
+    called by one thread at a time.  If a call raises, the session continues without the diarizer.
     The session never closes it; the program that loaded it does so, after the End event.
     """
 

@@ -252,12 +252,7 @@ class Registry:
                 f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
             )
         plugin, spec = _only(offers)
-        return _open(
-            plugin,
-            spec,
-            model,
-            spec.resolved_options(options),
-        )
+        return _open(plugin, spec, model, spec.resolved_options(options))
 
     def _backends(self, name: str) -> list[tuple[PluginInfo, BackendSpec]]:
         plugins = self.plugins()

@@ -94,14 +94,6 @@ def test_a_fitted_window_gives_the_words_of_the_full_one(backend):
     assert fitted.processor.stats.encoder_frames < full.processor.stats.encoder_frames / 2
 
 
-def test_no_prompt_means_no_prompt_tokens(backend):
-    """Without earlier text the decoder starts with the language and task tokens."""
-    engine = backend.engine
-    tokenizer = engine._tokenizer("en", "transcribe")
-
-    assert tokenizer.sot_sequence == engine.model.get_prompt(tokenizer, [])
-
-
 @pytest.mark.slow
 def test_the_language_is_detected_per_stream_and_reported(backend):
     """A stream without a language reports the detected one."""

@@ -299,15 +299,6 @@ def test_a_loop_in_a_common_pass_is_decoded_again_alone():
         run(ScriptedEngine(stuck, rounding=Rounding(attention=1e-9)), 8.0, is_last=True)
 
 
-def test_a_language_of_many_tokens_keeps_its_committed_words():
-    """However large the budget is, committed words are forced and new ones have positions."""
-    script = sentence(" one" * 120, every=4)
-    engine = ScriptedEngine(script)
-    run(engine, 20.0, context=committed(script[:120]), prompt="before", language="hi")
-
-    assert [entry.token for entry in script[:120]] == engine.inputs[0][-120:]
-
-
 def test_an_incomplete_character_waits():
     """A character of several tokens is not emitted before the last of them."""
     tokens = TOKENIZER.encode(" 龘")

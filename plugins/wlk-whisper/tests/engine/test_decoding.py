@@ -43,17 +43,6 @@ def next_logprobs(network, tokens, logit_filter):
     return logit_filter.logprobs(logits[-1], tokens)
 
 
-def greedy(network, logit_filter, budget):
-    """Return the text of the likeliest token, one after another."""
-    tokens = []
-    while len(tokens) < budget:
-        token = int(next_logprobs(network, tokens, logit_filter).argmax())
-        if token == EOT:
-            break
-        tokens.append(token)
-    return tuple(tokens)
-
-
 def beam(network, logit_filter, budget, size):
     """Return the best hypothesis of a beam, every row of it recomputed from its start."""
     rows, ended = [((), 0.0)], []
@@ -78,17 +67,7 @@ def beam(network, logit_filter, budget, size):
             return max(ended, key=lambda entry: entry[0])[1]
 
 
-@given(st.integers(0, 200), st.booleans(), st.integers(1, 12))
-@settings(max_examples=30)
-def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_timestamps, budget):
-    """Greedy search equals the plain loop without a cache."""
-    network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
-    result = decoded(network, encode(network), PROMPT, logit_filter=logit_filter, budget=budget)
-
-    assert greedy(network, logit_filter, budget) == result.tokens
-
-
-@given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(2, 5))
+@given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(1, 5))
 @settings(max_examples=20)
 def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget, size):
     """Reordering the rows of the cache loses and mixes up nothing."""

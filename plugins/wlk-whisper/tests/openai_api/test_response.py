@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ import pytest
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 
 from wlk_core.streaming import Word
-from wlk_whisper.languages import LANGUAGES
 from wlk_whisper.openai_api.response import (
     MAX_CHARACTERS,
     ResponseError,
@@ -20,7 +18,6 @@ from wlk_whisper.openai_api.response import (
     TranscriptionResponse,
     divide_text,
     in_order,
-    language_code,
     with_leading_space,
 )
 
@@ -90,17 +87,6 @@ def test_stripped_segments_are_joined_by_the_rule_of_their_script():
 
     assert " One. Two." == "".join(word.text for word in english.timed_words())
     assert "你好。世界。" == "".join(word.text for word in chinese.timed_words())
-
-
-def test_only_stripped_segments_get_a_space():
-    """A line break is a space, and segments with a leading space keep it."""
-    response = parse(
-        text="one two.\nthree",
-        segments=[segment("one\ntwo. ", 0, 1), segment(" three", 1, 2), segment("four", 2, 3)],
-        words=[word(text, start) for start, text in enumerate(("one", "two", "three", "four"))],
-    )
-
-    assert [" one", " two.", " three", " four"] == [word.text for word in response.timed_words()]
 
 
 def test_words_inside_the_segments_are_read():
@@ -217,22 +203,6 @@ def test_a_language_that_whisper_does_not_support_is_none():
     """The language of a response is a declared code or None."""
     for name, code in (("german", "de"), ("haitian creole", "ht"), ("yue", "yue"), ("x", None)):
         assert code == parse(text="", language=name).language
-
-
-def test_every_name_and_code_leads_to_its_language():
-    """Names, codes and ISO 639-1 are distinct."""
-    assert list(LANGUAGES) == [language_code(code) for code in LANGUAGES]
-    assert ("de", "zh", "jw") == tuple(map(language_code, ("German ", "mandarin", "jv")))
-
-
-def test_a_probability_that_is_not_finite_drops_nothing():
-    """Only a number above 0.9 marks a segment as silence."""
-    for value in (math.nan, None, 0):
-        part = segment(" One.", 0, 1, no_speech_prob=value)
-
-        assert [" One."] == [
-            word.text for word in parse(text="One.", segments=[part]).timed_segments()
-        ]
 
 
 def test_control_characters_never_reach_a_transcript():

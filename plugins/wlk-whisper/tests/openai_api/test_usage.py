@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 
 from api_server import response
-from engine_call import EMPTY, transcribe
+from engine_call import transcribe
 
 from wlk_conformance.testing import noise
 from wlk_core import load_backend
@@ -24,19 +24,6 @@ def test_usage_counts_requests_and_their_audio(load, server):
 
     assert (2, 3.0) == (client.usage.requests, client.usage.audio_seconds)
     assert 3 == server.arrivals
-
-
-def test_streams_that_outlive_the_backend_continue_to_count(load, server):
-    """Their requests cost money as well."""
-    backend = load()
-    client = backend.engine
-    stream = backend.create_processor()
-    backend.close()
-    server.next.append(response(200, EMPTY))
-    stream.insert_audio_chunk(noise(1.5, seed=1))
-    stream.finish()
-
-    assert (1, 1.5) == (client.usage.requests, client.usage.audio_seconds)
 
 
 def test_the_log_names_the_endpoint_first_and_the_usage_last(server, caplog):

@@ -14,11 +14,9 @@ from wlk_conformance.testing import (
     clip_names,
     connected_digits,
     load_clip,
-    noise,
-    silence,
 )
 from wlk_core import BackendError, BackendUnavailable, OptionError, load_backend
-from wlk_whisper.torch.network import TorchDecoder
+from wlk_whisper.torch.batch import TorchDecoder
 
 POLICIES = ["alignatt", "local-agreement"]
 
@@ -72,40 +70,6 @@ def test_a_beam_gives_the_words_of_the_beam_of_faster_whisper(whisper, backend, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_fitted_window_gives_the_words_of_the_full_one(whisper, policy):
-    """Less is encoded for the same words."""
-    audio = connected_digits(6, seed=4).audio
-    full, fitted = (
-        transcribe(whisper, audio, policy=policy, audio_context=context, language="en")
-        for context in ("full", "fitted")
-    )
-
-    assert texts(full) == texts(fitted)
-    assert fitted.processor.stats.encoder_frames < full.processor.stats.encoder_frames / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
-    "audio", [silence(6.0), noise(6.0, level=0.05, seed=2)], ids=["zeros", "white noise"]
-)
-def test_audio_without_speech_has_no_words(whisper, policy, audio):
-    """Silence and noise commit nothing."""
-    assert () == transcribe(whisper, audio, policy=policy).tokens
-
-
-@pytest.mark.slow
-def test_work_is_counted_by_pass(whisper):
-    """Every pass of the decoder is one transfer, of at least one position."""
-    stats = transcribe(whisper, load_clip("demo").audio, policy="local-agreement").processor.stats
-
-    assert stats.decoder_forwards == stats.host_syncs > 0
-    assert stats.decoder_positions >= stats.decoder_forwards
-    assert 0 < stats.detokenised_ids < stats.decoder_positions
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("call", [1, 4, 30])
 def test_a_fault_in_the_middle_of_a_text_loses_nothing(whisper, monkeypatch, policy, call):
     """A pass that fails changes nothing: after a retry the words are those without the fault."""
@@ -141,14 +105,6 @@ def test_the_digits_checkpoint_runs_in_float32(whisper):
     assert torch.float32 == whisper.engine.network.dtype
 
 
-def test_warmup_runs_the_model_in_every_way_of_its_streams(whisper):
-    """One engine call is of LocalAgreement, one times words, and one is of AlignAtt."""
-    before = whisper.engine_calls.count
-    whisper.warmup()
-
-    assert before + 3 == whisper.engine_calls.count
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -165,21 +121,6 @@ def test_a_stream_refuses_what_it_cannot_do(whisper, arguments, message):
     """No argument is ignored silently."""
     with pytest.raises(OptionError, match=message):
         whisper.create_processor(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dtype": "int8"}, "one of auto, float32, float16, bfloat16"),
-        ({"alignment_heads": "9.0"}, "the model has no head 9.0"),
-        ({"alignment_heads": "two"}, r"expected layer\.head"),
-        ({"compute_type": "int8"}, r"no option is called 'compute_type' \(did you mean dtype"),
-    ],
-)
-def test_loading_refuses_what_it_cannot_do(options, message):
-    """An invalid option is refused with the valid values."""
-    with pytest.raises(OptionError, match=message):
-        load_backend("whisper", "digits", **options)
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])

@@ -149,14 +149,3 @@ def test_alignatt_is_refused_where_the_heads_are_unknown(backend):
     unknown.create_processor(policy="local-agreement").close()
     with pytest.raises(OptionError, match=r"find them with: .*, or choose policy=local-agreement"):
         unknown.create_processor(policy="alignatt")
-
-
-def test_a_warmup_makes_two_engine_calls(backend, monkeypatch):
-    """The second one runs over the KV cache that the first one opened."""
-    network = backend.engine.network
-    real, opened = network.new_kv_cache, []
-    monkeypatch.setattr(network, "new_kv_cache", lambda: opened.append(1) or real())
-    backend.warmup()
-
-    assert 2 == backend.engine_calls.count
-    assert 1 == len(opened)

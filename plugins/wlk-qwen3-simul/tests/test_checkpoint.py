@@ -21,11 +21,6 @@ def test_a_checkpoint_declares_its_settings(tmp_path):
     assert 16.0 == checkpoint.buffer_seconds
 
 
-def test_nothing_is_required(tmp_path):
-    """The published models have no wlk.json."""
-    assert Checkpoint(name="own", directory=tmp_path) == Checkpoint.read(tmp_path, name="own")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

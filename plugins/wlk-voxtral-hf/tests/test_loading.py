@@ -14,6 +14,7 @@ from transformers import VoxtralRealtimeForConditionalGeneration
 from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
 import wlk_voxtral_hf
 
+NORM = "language_model.model.layers.0.input_layernorm.weight"
 DIGITS = Path(wlk_voxtral_hf.__file__).parent / "digits"
 
 
@@ -65,7 +66,9 @@ def test_mistrals_own_layout_is_named(checkpoint):
             r"lacks .*up_proj\.weight;",
         ),
         (
-            lambda weights: weights.update({"language_model.model.norm.weight": torch.zeros(5)}),
+            lambda weights: weights.update(
+                {"language_model.model.layers.0.input_layernorm.weight": torch.zeros(5)}
+            ),
             r"norm\.weight has the shape \(5,\), expected",
         ),
     ],

@@ -14,13 +14,9 @@ from transformers.utils import logging as transformers_logging
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import (
-    check_sizes,
-    read_json_table,
-    read_safetensors_headers,
-    weight_names,
-)
-from wlk_voxtral_hf.checkpoint import CONFIG, SIZES
+from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
+from wlk_voxtral.sizes import check_config
+from wlk_voxtral_hf.checkpoint import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +56,10 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
     path = directory / CONFIG
     table = read_json_table(path)
-    check_sizes(table, SIZES, tensors, path=path)
+    check_config(table, tensors, path=path)
     try:
         # transformers has further names for the same sizes, and the last in the file counts.
-        check_sizes(VoxtralRealtimeConfig.from_dict(table).to_dict(), SIZES, tensors, path=path)
+        check_config(VoxtralRealtimeConfig.from_dict(table).to_dict(), tensors, path=path)
         with _quiet_transformers():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
                 directory,

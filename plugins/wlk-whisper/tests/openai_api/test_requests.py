@@ -11,7 +11,7 @@ from engine_call import EMPTY, REJECTION, recording, transcribe
 import numpy as np
 
 from wlk_conformance.testing import noise
-from wlk_core import BackendError, OptionError
+from wlk_core import BackendError, OptionError, load_backend
 
 
 def test_a_request_has_model_format_and_granularities(load, server):
@@ -124,3 +124,11 @@ def test_a_warmup_is_a_second_of_silence(load, server):
 
     assert 1.0 == request.seconds
     assert not request.audio.any()
+
+
+def test_a_connection_without_encryption_is_a_warning(server, caplog):
+    """Requests to this machine are not, because nobody else reads them."""
+    load_backend("openai-api", base_url="http://there.example/v1").close()
+    load_backend("openai-api", base_url=server.url).close()
+
+    assert ["key and audio go to http://there.example/v1 without encryption"] == caplog.messages

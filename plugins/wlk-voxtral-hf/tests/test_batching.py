@@ -2,79 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-import threading
-
 import numpy as np
 import pytest
 import torch
 
-from wlk_conformance import EngineFaults
-from wlk_conformance.testing import StreamDriver, connected_digits, noise
+from wlk_conformance.testing import noise
 from wlk_core.streaming import LogMel
 from wlk_voxtral.engine import DecodeRequest
-
-STREAMS = 5
-
-
-def run(backend, audio, *, chunk_seconds=0.24):
-    """Return the tokens of a stream."""
-    driver = StreamDriver(backend.create_processor())
-    driver.feed(audio, chunk_seconds=chunk_seconds)
-    driver.finish()
-    return driver.tokens
-
-
-def run_together(backend, audios):
-    """Run a stream in a thread for each audio, in batches of all that go on."""
-    calls, ending = EngineFaults.of(backend.engine_calls), threading.Lock()
-
-    def run_one(audio):
-        try:
-            return run(backend, audio)
-        finally:
-            with ending:
-                calls.together -= 1
-
-    calls.together = len(audios)
-    try:
-        with ThreadPoolExecutor(len(audios)) as threads:
-            return list(threads.map(run_one, audios))
-    finally:
-        calls.together = 0
-
-
-@pytest.fixture(scope="module")
-def audios():
-    """Return digits of several speakers and lengths."""
-    return [connected_digits(2 + seed % 3, seed=seed).audio for seed in range(STREAMS)]
-
-
-@pytest.fixture(scope="module")
-def solo(backend, audios):
-    """Return the tokens of each stream alone."""
-    return [run(backend, audio) for audio in audios]
-
-
-@pytest.mark.slow
-def test_streams_in_batches_have_the_tokens_of_their_solo_runs(backend, audios, solo):
-    """Words, times and probabilities are equal, in a fraction of the runs."""
-    calls = backend.engine_calls
-    count, runs = calls.count, calls.batch_count
-    for tokens, expected in zip(run_together(backend, audios), solo, strict=True):
-        assert expected == rounded(tokens, expected)
-    assert min(map(len, solo)) > 0
-    assert (calls.count - count) / (calls.batch_count - runs) > STREAMS / 2
-
-
-def rounded(tokens, expected):
-    """Return *expected* if *tokens* differ from it by the rounding of their probabilities only."""
-    is_close = len(tokens) == len(expected) and all(
-        (token.text, token.start, token.end) == (other.text, other.start, other.end)
-        and abs(token.probability - other.probability) < 1e-3
-        for token, other in zip(tokens, expected, strict=True)
-    )
-    return expected if is_close else tokens
 
 
 @pytest.mark.slow

@@ -123,19 +123,6 @@ def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
     assert np.exp(log_softmax(logits[2])[NO_SPEECH]) == pytest.approx(result.no_speech_prob)
 
 
-def test_the_work_counters_count_every_pass(toy):
-    """The prompt counts once, then one position a row and step; one transfer a pass."""
-    network = toy(seed=5)
-    result = decoded(
-        network, encode(network), PROMPT, logit_filter=make_filter(), budget=6, beam_size=3
-    )
-    steps = result.work.decoder_forwards - 1
-
-    assert result.work.host_syncs == result.work.decoder_forwards
-    assert len(PROMPT) + 3 * steps == result.work.decoder_positions
-    assert result.work.encoder_frames is None
-
-
 class LoopingNetwork:
     """Emit the same three words forever, after *loops_after* or whatever came before."""
 

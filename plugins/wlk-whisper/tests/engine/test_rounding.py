@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.decoding import DecodingResult
-from wlk_whisper.engine.engine import contains_no_speech, detect_language
+from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, Rounding
 from wlk_whisper.engine.timing import token_boundaries
 
 COARSE = Rounding(margin=0.5, attention=0.01)
@@ -105,26 +105,3 @@ def test_a_probability_of_no_speech_at_its_threshold_is_refused(probability, is_
             contains_no_speech(result)
     else:
         assert not contains_no_speech(result)
-
-
-@pytest.mark.parametrize("lead", [0.2, 3.0])
-def test_two_languages_that_are_close_are_refused(toy, lead):
-    """A language is chosen among the likeliest of the candidates."""
-
-    class Tokens:
-        def token_to_id(self, text):
-            return {"<|startoftranscript|>": 1, "<|en|>": 5, "<|de|>": 7}.get(text)
-
-    network = toy(n_vocab=51865, width=1)
-    passes = detect_language(
-        network, network.encode(np.zeros((80, 4))), Tokens(), languages=("en", "de")
-    )
-    next(passes)
-    logits = np.zeros((1, 1, 9), dtype=np.float32)
-    logits[..., 7] = lead
-    output = DecoderOutput(logits=logits, rounding=COARSE)
-
-    with pytest.raises(ChoiceTooClose if lead < COARSE.margin else StopIteration) as ended:
-        passes.send(output)
-    if lead > COARSE.margin:
-        assert "de" == ended.value.value[0]

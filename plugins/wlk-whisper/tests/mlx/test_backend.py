@@ -92,12 +92,3 @@ def test_uninformative_heads_leave_local_agreement_and_the_option(tmp_path, head
             distilled.create_processor(policy="alignatt")
     with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0,3.1") as named:
         assert named.create_processor(policy="alignatt")
-
-
-def test_the_same_model_in_both_formats_gives_the_same_words(mlx, tmp_path):
-    """mlx-whisper's format and transformers' are two layouts of the same weights."""
-    save_in_format_of_mlx(tmp_path)
-    for name in ("generation_config.json", "wlk.json", "tokenizer.json"):
-        (tmp_path / name).write_bytes((DIGITS / name).read_bytes())
-    with load_backend("mlx-whisper", str(tmp_path)) as converted:
-        assert transcribe(mlx, "fast").tokens == transcribe(converted, "fast").tokens

@@ -71,11 +71,6 @@ def test_a_merged_adapter_gives_the_numbers_of_peft(tmp_path):
     assert np.abs(logits() - logits(directory)).max() > 1e-2
 
 
-def test_an_adapter_of_zeros_changes_nothing(tmp_path):
-    """Fresh adapters add nothing yet."""
-    np.testing.assert_array_equal(logits(), logits(make_adapter(tmp_path, is_zero=True)))
-
-
 def change_config(directory, **entries):
     """Change entries of the adapter's config."""
     path = directory / "adapter_config.json"

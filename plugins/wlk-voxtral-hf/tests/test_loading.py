@@ -14,7 +14,6 @@ from transformers import VoxtralRealtimeForConditionalGeneration
 from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
 import wlk_voxtral_hf
 
-NORM = "language_model.model.layers.0.input_layernorm.weight"
 DIGITS = Path(wlk_voxtral_hf.__file__).parent / "digits"
 
 

@@ -28,7 +28,6 @@ class Plugin:
     config: str
     weights: str
     devices: tuple[str, ...]
-    default_model: str
 
     @property
     def package(self):
@@ -52,7 +51,6 @@ PLUGINS = [
         config="config.json",
         weights="model.safetensors",
         devices=("cpu", "cuda", "mps"),
-        default_model="mini",
     ),
     Plugin(
         backend="voxtral-mlx",
@@ -60,7 +58,6 @@ PLUGINS = [
         config="params.json",
         weights="consolidated.safetensors",
         devices=("cpu", "gpu"),
-        default_model="mini-6bit",
     ),
 ]
 
@@ -97,16 +94,6 @@ def backend(plugin):
 def checkpoint(plugin, tmp_path):
     """Return a copy of the digits checkpoint that a test may damage."""
     return shutil.copytree(plugin.folder / "digits", tmp_path / "model")
-
-
-def test_the_plugin_offers_its_backend(plugin):
-    """The hook returns constant data."""
-    declaration = import_module(f"{plugin.package}.plugin")
-    (spec,) = declaration.wlk_backends()
-
-    assert plugin.backend == spec.name
-    assert plugin.default_model == spec.default_model
-    assert "bundled" == spec.models["digits"]
 
 
 def test_a_framework_that_cannot_be_imported_is_unavailable(plugin, monkeypatch):

@@ -15,8 +15,6 @@ from wlk_conformance.testing import (
     tone,
 )
 
-DIGITS = frozenset(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-
 
 def transcribe(backend, audio, *, chunk_seconds=1.0, **options):
     """Return the driver of a finished stream of *audio*."""

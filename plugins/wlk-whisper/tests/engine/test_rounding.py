@@ -25,15 +25,6 @@ def attention(seed, *, heads=3, rows=8, frames=30):
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("lead", "steps"), [(0.4, 1), (0.9, 2), (0.0, 1)])
-def test_a_lead_below_the_margin_is_too_close(lead, steps):
-    """A sum of several choices needs as many margins; alone, every lead holds."""
-    with pytest.raises(ChoiceTooClose, match="leads by"):
-        COARSE.require_lead(lead, steps=steps)
-    COARSE.require_lead(0.5 * steps, steps=steps)
-    ALONE.require_lead(lead, steps=steps)
-
-
 @given(st.integers(0, 2**32), st.integers(0, 2**32), st.floats(1e-4, 0.05))
 def test_boundaries_that_hold_are_those_of_any_attention_within_the_rounding(seed, other, share):
     """Where they might differ, the alignment is refused."""

@@ -122,17 +122,6 @@ def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network, fea
             assert mx.array_equal(silent[part][:, :, first:], joined[part][:, :, first:])
 
 
-def test_logits_are_returned_for_the_requested_positions(network, encoder_output):
-    """Positions are indices from either end."""
-    tokens = np.array([[50258, 50259, 50359, 50363]])
-    expected = forward_whole(network, encoder_output, tokens).logits
-    output = network.new_decoder(encoder_output).forward(tokens, logits_to_keep=(0, -2))
-
-    assert np.float32 == output.logits.dtype
-    assert (1, 2, network.n_vocab) == output.logits.shape
-    np.testing.assert_allclose(output.logits, expected[:, [0, 2]], **EXACT)
-
-
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(

@@ -93,15 +93,6 @@ def test_an_unknown_model_and_a_wrong_path_are_reported(load, server):
         load(base_url=server.url.removesuffix("/v1")).warmup()
 
 
-def test_a_lost_connection_is_retryable(load, server):
-    """A response that breaks off may be complete at the next attempt."""
-    server.next.append(lambda handler: handler.break_off())
-    with pytest.raises(BackendError, match=f"{server.url} cannot be reached, or the conn") as e:
-        transcribe(load(max_retries=0))
-
-    assert e.value.retryable
-
-
 def test_requests_to_busy_and_broken_servers_are_repeated(load, server, pauses):
     """The client waits as Retry-After demands, else longer each time."""
     server.next.extend([response(429, "{}", retry_after="7"), FAULTS[0], FAULTS[3]])

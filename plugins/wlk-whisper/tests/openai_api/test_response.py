@@ -65,30 +65,6 @@ def test_the_spelling_is_the_segments_and_the_times_are_the_words():
     ) == response.timed_words()
 
 
-def test_without_segments_the_spelling_is_that_of_the_text():
-    """A response with words and text but no segments is complete."""
-    response = parse(text="One, two.", words=[word("One", 0.0), word("two", 0.5)])
-
-    assert [" One,", " two."] == [word.text for word in response.timed_words()]
-
-
-def test_stripped_segments_are_joined_by_the_rule_of_their_script():
-    """Stripped segments get a leading space back, except in scripts without spaces."""
-    english = parse(
-        text="One. Two.",
-        segments=[segment("One.", 0, 1), segment("Two.", 1, 2)],
-        words=[word("One", 0), word("Two", 1)],
-    )
-    chinese = parse(
-        text="你好。世界。",
-        segments=[segment("你好。", 0, 1), segment("世界。", 1, 2)],
-        words=[word("你好", 0), word("世界", 1)],
-    )
-
-    assert " One. Two." == "".join(word.text for word in english.timed_words())
-    assert "你好。世界。" == "".join(word.text for word in chinese.timed_words())
-
-
 def test_words_inside_the_segments_are_read():
     """Some servers put the words there."""
     response = parse(text="one", segments=[{**segment(" one", 0, 1), "words": [word(" one", 0.2)]}])
@@ -188,15 +164,6 @@ def test_an_invalid_response_is_one_line(body, message):
     assert "base_url" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
-
-
-def test_only_a_damaged_response_is_worth_a_retry():
-    """A retry may complete a cut-off response, and returns the same page of HTML."""
-    for body, is_damaged in (('{"text"', True), ("<html>", False), ("{}", False)):
-        with pytest.raises(ResponseError) as caught:
-            TranscriptionResponse.parse(body, audio_seconds=30.0)
-
-        assert is_damaged == caught.value.is_damaged
 
 
 def test_a_language_that_whisper_does_not_support_is_none():

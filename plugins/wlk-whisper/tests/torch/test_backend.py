@@ -17,8 +17,6 @@ from wlk_conformance.testing import (
 )
 from wlk_core import BackendUnavailable, OptionError, load_backend
 
-POLICIES = ["alignatt", "local-agreement"]
-
 
 @pytest.fixture(scope="module")
 def whisper():

@@ -35,11 +35,6 @@ def text_of(model):
         return driver.text
 
 
-def test_a_copied_checkpoint_is_a_model(copied):
-    """A directory with the files of the digits is the same model."""
-    assert text_of("digits") == text_of(str(copied))
-
-
 def test_sharded_weights_are_one_model(copied):
     """Weights in several files are combined."""
     state = load_file(copied / "model.safetensors")

@@ -99,16 +99,6 @@ def test_any_shape_of_whisper_gives_the_numbers_of_transformers(tmp_path, shape)
     np.testing.assert_allclose(attention, output.cross_attention, atol=1e-6)
 
 
-@pytest.mark.parametrize("frames", [2, 200, 700, 3000])
-def test_a_window_of_any_length_has_an_encoder_frame_for_two_mel_frames(network, frames):
-    """The encoder output is padded on request only."""
-    encoder_output = network.encode(features(frames))
-    output = network.new_decoder(encoder_output).forward(np.array([TEXT]), output_attention=True)
-
-    assert frames // 2 == encoder_output.frames == output.cross_attention.shape[-1]
-    np.testing.assert_allclose(1.0, output.cross_attention.sum(-1), rtol=1e-5)
-
-
 def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
     """The decoder attends to the frames of the audio, then to those of 30 s of silence."""
     audio, padded = (network.encode(features(200), is_padded=padded) for padded in (False, True))
@@ -140,20 +130,6 @@ def test_a_text_in_pieces_gives_the_numbers_of_one_pass(network, pieces):
 
     np.testing.assert_allclose(whole.logits, np.concatenate(logits, axis=1), rtol=1e-5, atol=5e-5)
     np.testing.assert_allclose(whole.cross_attention, np.concatenate(attention, axis=2), atol=1e-5)
-
-
-def test_requesting_attention_does_not_change_the_logits(network):
-    """Attention weights are computed beside the fused kernel, not instead of it."""
-    encoder_output = network.encode(features(400))
-    with_attention, without = (
-        network.new_decoder(encoder_output).forward(
-            np.array([TEXT]), output_attention=output_attention
-        )
-        for output_attention in (True, False)
-    )
-
-    np.testing.assert_array_equal(with_attention.logits, without.logits)
-    assert without.cross_attention is None
 
 
 def test_rows_continue_from_the_rows_of_reorder_cache(network):

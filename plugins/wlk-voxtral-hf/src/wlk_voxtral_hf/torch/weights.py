@@ -75,7 +75,11 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
             raise out_of_memory(
                 name, needed=needed, available=available, device=device.type, remedy=remedy
             ) from error
-        raise _unreadable(directory, error) from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ModelNotFoundError(
+            f"{directory} could not be loaded as a Voxtral Realtime model: "
+            f"{' '.join(lines[:2]) or type(error).__name__}; convert or pull it again"
+        ) from error
     _check_complete(directory, loaded[1])
     return model.eval().requires_grad_(False)
 
@@ -106,15 +110,6 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
     raise ModelNotFoundError(
         f"{directory} is in the layout of transformers and could not be loaded: {reason}; "
         "pull the model again"
-    )
-
-
-def _unreadable(directory: Path, error: BaseException) -> ModelNotFoundError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = " ".join(lines[:2]) or type(error).__name__
-    return ModelNotFoundError(
-        f"{directory} could not be loaded as a Voxtral Realtime model: {reason}; "
-        "convert or pull it again"
     )
 
 

@@ -21,25 +21,15 @@ def test_a_checkpoint_declares_its_settings(tmp_path):
     assert 16.0 == checkpoint.buffer_seconds
 
 
-def test_nothing_is_required(tmp_path):
-    """The published models have no wlk.json."""
-    assert Checkpoint(name="own", directory=tmp_path) == Checkpoint.read(tmp_path, name="own")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("{", "truncated"),
-        ("\xff", "malformed"),
         ("[]", "Expected `object`, got `array`"),
         ('{"compute_type": "int8"}', "Invalid enum value 'int8' - at `$.compute_type`"),
-        ('{"compute_type": ["float32"]}', "at `$.compute_type`"),
         ('{"languages": "en"}', "`array | null`, got `str` - at `$.languages`"),
         ('{"languages": ["tlh"]}', "at `$.languages[0]`"),
-        ('{"languages": [["en"]]}', "at `$.languages[0]`"),
         ('{"languages": []}', "of length >= 1 - at `$.languages`"),
-        ('{"buffer_seconds": "long"}', "at `$.buffer_seconds`"),
-        ('{"buffer_seconds": true}', "at `$.buffer_seconds`"),
         ('{"buffer_seconds": NaN}', "malformed"),
         ('{"buffer_seconds": 60}', "`float` <= 25.0 - at `$.buffer_seconds`"),
     ],

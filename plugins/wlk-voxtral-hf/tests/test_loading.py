@@ -12,7 +12,6 @@ import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
-from wlk_core.frameworks.memory import physical_memory
 import wlk_voxtral_hf
 
 DIGITS = Path(wlk_voxtral_hf.__file__).parent / "digits"
@@ -58,14 +57,6 @@ def test_mistrals_own_layout_is_named(checkpoint):
         load_backend("voxtral-hf", str(checkpoint))
 
 
-def test_a_configuration_without_weights_is_named(checkpoint):
-    """The message names the file that is there and the file that is not."""
-    (checkpoint / "model.safetensors").unlink()
-
-    with pytest.raises(ModelNotFoundError, match=r"config\.json without model\*\.safetensors"):
-        load_backend("voxtral-hf", str(checkpoint))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -74,7 +65,9 @@ def test_a_configuration_without_weights_is_named(checkpoint):
             r"lacks .*up_proj\.weight;",
         ),
         (
-            lambda weights: weights.update({"language_model.model.norm.weight": torch.zeros(5)}),
+            lambda weights: weights.update(
+                {"language_model.model.layers.0.input_layernorm.weight": torch.zeros(5)}
+            ),
             r"norm\.weight has the shape \(5,\), expected",
         ),
     ],
@@ -111,26 +104,6 @@ def test_a_configuration_that_cannot_be_run_is_named(checkpoint, change, message
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_larger_than_memory_is_judged_by_its_header(checkpoint):
-    """The file is never mapped, because the system would refuse with an error of its own."""
-    number = 2 * int(physical_memory() or 0) // 2**30 + 1
-    tensors = {
-        f"{index}.weight": {
-            "dtype": "BF16",
-            "shape": [2**19, 1024],
-            "data_offsets": [index * 2**30, (index + 1) * 2**30],
-        }
-        for index in range(number)
-    }
-    header = json.dumps(tensors).encode()
-    with (checkpoint / "model.safetensors").open("wb") as file:
-        file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(8 + len(header) + number * 2**30)  # a hole: it takes no space on the disk
-
-    with pytest.raises(BackendUnavailable, match=r"in float32 needs .* GB of memory, and cpu has"):
-        load_backend("voxtral-hf", str(checkpoint))
-
-
 def test_memory_that_runs_out_while_loading_is_reported(monkeypatch):
     """Torch raises a RuntimeError on the CPU; the remedy is that of the check before loading."""
 
@@ -140,16 +113,4 @@ def test_memory_that_runs_out_while_loading_is_reported(monkeypatch):
     monkeypatch.setattr(VoxtralRealtimeForConditionalGeneration, "from_pretrained", full)
 
     with pytest.raises(BackendUnavailable, match=r"GB of memory.*choose dtype=bfloat16"):
-        load_backend("voxtral-hf", "digits")
-
-
-def test_an_error_about_another_memory_is_not_taken_for_a_lack_of_it(monkeypatch):
-    """A damaged model is pulled again, whatever words its error contains."""
-
-    def damaged(*_args, **_options):
-        raise ValueError("memory_layout is no known field")
-
-    monkeypatch.setattr(VoxtralRealtimeForConditionalGeneration, "from_pretrained", damaged)
-
-    with pytest.raises(ModelNotFoundError, match="memory_layout is no known field; convert or"):
         load_backend("voxtral-hf", "digits")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.util import find_spec
-import threading
 
 import pytest
 
-from wlk_conformance.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_conformance.testing import StreamDriver, load_clip, noise
 from wlk_core import load_backend
 from wlk_core.plugins import OnlineStream
 from wlk_voxtral.recognizer import VoxtralRecognizer
@@ -75,21 +74,6 @@ def test_drafts_change_no_id(lively, backend, delay_steps):
     assert runs[lively, 1][0] == runs[lively, 8][0]
     assert runs[backend, 1][0] == runs[backend, 8][0]
     assert passes[1] < passes[0] / 2
-
-
-@pytest.mark.slow
-def test_any_thread_may_make_the_next_call(backend):
-    """No lazy array outlives a call: each chunk from a thread of its own gives the same words."""
-    audio = connected_digits(6, seed=1).audio
-    expected = streamed(backend, audio, chunk=1.0)[1].tokens
-    driver = StreamDriver(backend.create_processor())
-    for start in range(0, len(audio), 16_000):
-        thread = threading.Thread(target=driver.feed, args=(audio[start : start + 16_000],))
-        thread.start()
-        thread.join()
-    driver.finish()
-
-    assert expected == driver.tokens
 
 
 @pytest.mark.slow

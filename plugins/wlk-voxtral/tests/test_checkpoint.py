@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core import ModelNotFoundError, OptionError
+from wlk_core import ModelNotFoundError
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
@@ -36,29 +36,6 @@ def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):
 
     assert (None, None) == (settings.dtype, settings.delays_ms)
     assert 30 == settings.delay_steps(2400)
-
-
-@pytest.mark.parametrize(("delay_ms", "steps"), [(None, 6), (240, 3), (480, 6)])
-def test_a_delay_is_a_number_of_steps(model, delay_ms, steps):
-    """A step is 80 ms, and the default delay is that of the tokenizer."""
-    assert steps == read(model).delay_steps(delay_ms)
-
-
-def test_a_delay_the_checkpoint_was_not_trained_for_is_refused(model):
-    """The message names the model and the delays it has."""
-    message = "the model tiny was trained for a delay_ms of 240, 480, got 800"
-
-    with pytest.raises(OptionError, match=message):
-        read(model).delay_steps(800)
-
-
-@pytest.mark.parametrize("delay_ms", [0, 100, 2480])
-def test_a_delay_the_format_does_not_have_is_refused(model, delay_ms):
-    """The message names the option and the delays there are."""
-    (model / "wlk.json").unlink()
-
-    with pytest.raises(OptionError, match=r"delay_ms: a delay is a multiple of 80 ms from 80 to"):
-        read(model).delay_steps(delay_ms)
 
 
 @pytest.mark.parametrize(

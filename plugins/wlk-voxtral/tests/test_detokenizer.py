@@ -61,14 +61,6 @@ def test_invalid_bytes_are_left_out(texts_of):
     assert ["ab"] == [text.text for text in texts_of(ids)]
 
 
-@pytest.mark.parametrize("step", [0, 5, 15, 30])
-def test_a_word_ends_at_the_step_of_its_marker(texts_of, step):
-    """Id number k stands for the audio up to 0.08 (k + 1) s."""
-    (text,) = texts_of([*[PAD] * step, WORD, *ids_of(b" one"), PAD])
-
-    assert 0.08 * (step + 1) == pytest.approx(text.end)
-
-
 def test_text_without_a_marker_ends_where_the_marker_would_have_been(texts_of):
     """A model that leaves out a marker still gives a time."""
     first, second = texts_of([WORD, *ids_of(b" a"), PAD, PAD, *ids_of(b" b"), PAD])
@@ -104,16 +96,6 @@ def test_the_probability_is_the_mean_of_the_ids(tokenizer):
     text = detokenizer.push(TokenPrediction(PAD))
 
     assert 0.25 == pytest.approx(text.probability)
-
-
-@given(ids=st.lists(st.integers(2, 259), max_size=60))
-def test_each_id_is_detokenised_once(tokenizer, ids):
-    """The cost of the text path is one piece of bytes for each id of text."""
-    detokenizer = StreamingDetokenizer(tokenizer)
-    for token_id in ids:
-        detokenizer.push(TokenPrediction(token_id))
-
-    assert sum(token_id >= FIRST for token_id in ids) == detokenizer.detokenised
 
 
 def test_a_copy_goes_on_by_itself(tokenizer):

@@ -71,18 +71,6 @@ def test_predictions_begin_after_the_prompt(settings, delay_steps):
     assert (predictions[-1].id,) == state.known_ids
 
 
-def test_a_state_is_a_value(settings):
-    """The same call on the same state gives the same answer."""
-    engine = VoxtralEngine(ToyNetwork(), settings)
-    _, state = decode(engine, [9])
-    first, second = (
-        engine.decode(mel_of(5), state, delay_steps=6, draft_steps=8) for _ in range(2)
-    )
-
-    assert first[0] == second[0]
-    assert attrs.astuple(first[1]) == attrs.astuple(second[1])
-
-
 def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(settings):
     """The first stream of a delay does the work, and counts it."""
     engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), settings)
@@ -108,18 +96,6 @@ def test_the_silence_is_computed_once_by_threads_too(settings):
     assert 1 == sum(width > 1 for width in network.widths)
 
 
-@pytest.mark.parametrize("fail_at", [1, 2, 5])
-def test_a_call_that_failed_can_be_repeated(settings, fail_at):
-    """A failed pass leaves neither a state nor an opening."""
-    network = ToyNetwork(fail_at=fail_at)
-    engine = VoxtralEngine(network, settings)
-    expected, _ = decode(VoxtralEngine(ToyNetwork(), settings), [20])
-
-    with pytest.raises(RuntimeError, match="out of memory"):
-        decode(engine, [20])
-    assert expected == decode(engine, [20])[0]
-
-
 def test_the_work_of_a_call_is_counted(settings):
     """Each forward pass is a decoder forward and a host sync over its positions."""
     network = ToyNetwork(pads=1.1, min_margin=0.0)
@@ -136,14 +112,6 @@ def test_the_work_of_a_call_is_counted(settings):
         work.decoder_forwards,
         work.host_syncs,
     )
-
-
-def test_a_state_counts_the_bytes_of_its_caches(settings):
-    """Bytes of the encoder are counted apart."""
-    _, state = decode(VoxtralEngine(ToyNetwork(), settings), [20])
-
-    assert 51 == state.encoder_bytes
-    assert 102 == state.nbytes
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])

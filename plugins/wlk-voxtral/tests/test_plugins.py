@@ -14,9 +14,8 @@ from types import ModuleType
 import attrs
 import pytest
 
-from wlk_conformance.testing import StreamDriver, connected_digits, noise
-from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend
-from wlk_core.plugins import BackendError
+from wlk_conformance.testing import noise
+from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
 from wlk_core.streaming import LogMel
 
 
@@ -29,7 +28,6 @@ class Plugin:
     config: str
     weights: str
     devices: tuple[str, ...]
-    default_model: str
 
     @property
     def package(self):
@@ -53,7 +51,6 @@ PLUGINS = [
         config="config.json",
         weights="model.safetensors",
         devices=("cpu", "cuda", "mps"),
-        default_model="mini",
     ),
     Plugin(
         backend="voxtral-mlx",
@@ -61,7 +58,6 @@ PLUGINS = [
         config="params.json",
         weights="consolidated.safetensors",
         devices=("cpu", "gpu"),
-        default_model="mini-6bit",
     ),
 ]
 
@@ -98,28 +94,6 @@ def backend(plugin):
 def checkpoint(plugin, tmp_path):
     """Return a copy of the digits checkpoint that a test may damage."""
     return shutil.copytree(plugin.folder / "digits", tmp_path / "model")
-
-
-def test_the_plugin_offers_its_backend(plugin):
-    """The hook returns constant data."""
-    declaration = import_module(f"{plugin.package}.plugin")
-    (spec,) = declaration.wlk_backends()
-
-    assert plugin.backend == spec.name
-    assert plugin.default_model == spec.default_model
-    assert "bundled" == spec.models["digits"]
-
-
-def test_loading_refuses_a_device_of_another_framework(plugin):
-    """The message gives the devices of this one."""
-    with pytest.raises(OptionError, match=f"one of auto, {', '.join(plugin.devices)}"):
-        load_backend(plugin.backend, "digits", device="tpu")
-
-
-def test_loading_refuses_an_unknown_arithmetic(plugin):
-    """The message gives the arithmetic there are."""
-    with pytest.raises(OptionError, match="one of auto, float32, bfloat16, float16"):
-        load_backend(plugin.backend, "digits", dtype="int4")
 
 
 def test_a_framework_that_cannot_be_imported_is_unavailable(plugin, monkeypatch):
@@ -195,30 +169,6 @@ def test_half_precision_needs_a_wider_margin(plugin):
         assert 0.25 == loaded.engine.network.min_margin
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"language": "en"}, "detects the language by itself"),
-        ({"delay_ms": 560}, "trained for a delay_ms of 240, 480, 800"),
-        ({"device": "cpu"}, "load_backend"),
-    ],
-)
-def test_a_stream_refuses_what_it_cannot_do(backend, options, message):
-    """No option is dropped in silence."""
-    with pytest.raises(OptionError, match=message):
-        backend.create_processor(**options)
-
-
-def test_predictions_have_probability_and_margin(backend):
-    """Probabilities are those of the softmax, margins those of the logits."""
-    mel = LogMel()(noise(1.0, level=0.1, seed=7)[: 9 * 1280 + 240])
-    predictions, _, _ = backend.engine.decode(mel, None, delay_steps=6, draft_steps=1)
-
-    assert len(predictions) == 9 - 1 - 6
-    assert all(0 < prediction.probability <= 1 for prediction in predictions)
-    assert all(prediction.margin >= 0 for prediction in predictions)
-
-
 def test_a_state_is_never_changed(backend):
     """The same call on the same state gives the same answer, so a failed call can be repeated."""
     engine = backend.engine
@@ -229,50 +179,3 @@ def test_a_state_is_never_changed(backend):
 
     assert first == again
     assert new_state.nbytes == same_state.nbytes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0, 0.1, 0.5, 1])
-def test_a_pass_that_fails_loses_nothing(backend, monkeypatch, share):
-    """After a failure in the middle of a call the next call repeats it, and all words come."""
-    audio = connected_digits(6, seed=2).audio
-    network = backend.engine.network
-    forward_batch, calls, failing = network.forward_batch, [], 0
-
-    def faulty(rows):
-        calls.append(rows)
-        if len(calls) == failing:
-            raise RuntimeError("CUDA out of memory")
-        return forward_batch(rows)
-
-    monkeypatch.setattr(network, "forward_batch", faulty)
-    backend.warmup()  # computes the opening of every utterance once
-    calls.clear()
-    expected, no_faults = transcribed(backend, audio)
-    failing = max(1, round(share * len(calls)))
-    calls.clear()
-    tokens, faults = transcribed(backend, audio)
-
-    assert (0, 1) == (no_faults, faults)
-    assert len(expected) > 3
-    assert expected == tokens
-
-
-def transcribed(backend, audio):
-    """Return the tokens of a stream and the number of its calls that were repeated."""
-    driver, faults = StreamDriver(backend.create_processor()), 0
-    for start in range(0, len(audio), 16_000):
-        driver.insert(audio[start : start + 16_000])
-        faults += repeated(driver.drain)
-    faults += repeated(driver.finish)
-    return driver.tokens, faults
-
-
-def repeated(call):
-    """Make the call, again if it fails; return how often it failed."""
-    try:
-        call()
-    except BackendError:
-        call()
-        return 1
-    return 0

@@ -64,12 +64,6 @@ def test_the_silence_of_a_file_that_does_not_declare_it_is_that_of_the_published
     assert 32 == TekkenTokenizer.from_table(table).left_pad_steps
 
 
-@given(st.integers(1, 30))
-def test_a_delay_of_the_format_is_a_number_of_steps(steps):
-    """Delays are multiples of 80 ms up to 2400."""
-    assert steps == TekkenTokenizer.steps_of(80 * steps)
-
-
 @given(
     st.one_of(
         st.integers(-100, 79),

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 import tokenizers
 
-from wlk_conformance import EngineFault, EngineFaults
-from wlk_core import StreamClosed
 import wlk_whisper
 from wlk_whisper.backend import loaded_backend
 from wlk_whisper.checkpoint import Checkpoint
@@ -119,41 +117,7 @@ def test_warmup_raises_errors_of_passes_with_attention(are_known):
         backend_on(network, are_known=are_known).warmup()
 
 
-def test_warmup_goes_through_the_engine_calls():
-    """Faults that a test injects reach warmup like any other engine call."""
-    backend = backend_on(EndingNetwork())
-    backend.warmup()
-    calls = backend.engine_calls.count
-    EngineFaults.of(backend.engine_calls).fail_before = frozenset(range(calls + 1, calls + 4))
-
-    assert 3 == calls
-    with pytest.raises(EngineFault):
-        backend.warmup()
-
-
 def test_warmup_raises_where_requested_attention_is_missing():
     """Without attention words would have no times."""
     with pytest.raises(ValueError, match="expected the requested cross attention"):
         backend_on(EndingNetwork(has_attention=False)).warmup()
-
-
-def test_warmup_leaves_no_trace_in_an_open_stream():
-    """Counters and audio of the stream do not change."""
-    backend = backend_on(EndingNetwork())
-    stream = backend.create_processor(language="en")
-    stream.insert_audio_chunk(np.zeros(24_000, dtype=np.float32))
-    stream.process_iter()
-    before = stream.stats
-    backend.warmup()
-
-    assert before == stream.stats
-    assert () == stream.finish().committed
-
-
-def test_a_closed_backend_refuses_warmup():
-    """Warmup of a closed backend is StreamClosed, because the model may be freed."""
-    backend = backend_on(EndingNetwork())
-    backend.close()
-
-    with pytest.raises(StreamClosed):
-        backend.warmup()

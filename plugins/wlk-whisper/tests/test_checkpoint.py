@@ -26,14 +26,6 @@ def test_settings_are_read_from_the_directory(tmp_path):
     assert expected == Checkpoint.read(tmp_path, name="mine")
 
 
-def test_damaged_settings_are_named(tmp_path):
-    """A damaged file never counts as a missing one."""
-    (tmp_path / "wlk.json").write_text("{", encoding="utf-8")
-
-    with pytest.raises(ModelNotFoundError, match=r"wlk\.json is damaged"):
-        Checkpoint.read(tmp_path, name="mine")
-
-
 def test_the_two_formats_of_the_digits_declare_the_same():
     """They are one model, so languages, dtype and buffer are the same."""
     bundled = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
@@ -71,11 +63,6 @@ def test_a_language_without_a_token_is_refused(backend):
     checkpoint.check(language="fr", task="translate", **model)
     with pytest.raises(OptionError, match="the model small has no token for the language 'yue'"):
         checkpoint.check(language="yue", task="transcribe", **model)
-
-
-def test_a_directory_without_the_file_has_an_empty_config(tmp_path):
-    """Most checkpoints of other formats have no such file."""
-    assert GenerationConfig() == GenerationConfig.read(tmp_path)
 
 
 def test_heads_and_first_tokens_are_read(tmp_path):

@@ -12,12 +12,6 @@ from wlk_whisper.plugin import FASTER_WHISPER, MLX_WHISPER, OPENAI_API, WHISPER,
 LOCAL = [FASTER_WHISPER, MLX_WHISPER, WHISPER]
 
 
-def test_the_plugin_offers_its_backends():
-    """The hook returns constant data."""
-    assert [FASTER_WHISPER, MLX_WHISPER, OPENAI_API, WHISPER] == list(wlk_backends())
-    assert list(wlk_backends()) == list(wlk_backends())
-
-
 @pytest.mark.parametrize("spec", [*LOCAL, OPENAI_API], ids=lambda spec: spec.name)
 def test_a_default_model_is_listed_and_never_the_digits(spec):
     """The digits recognise ten words, so they are used only when they are named."""
@@ -31,15 +25,6 @@ def test_every_engine_lists_the_sizes_of_whisper(spec):
     sizes = {"tiny", "tiny.en", "base", "small", "medium", "large", "large-v3", "turbo", "digits"}
 
     assert sizes <= spec.models.keys()
-
-
-def test_repositories_are_those_of_the_publishers_of_a_format():
-    """Transformers' format comes from OpenAI or distil-whisper, MLX's from mlx-community."""
-    torch_names = set(WHISPER.models.values()) - {"bundled"}
-    mlx_names = set(MLX_WHISPER.models.values()) - {"bundled"}
-
-    assert all(name.startswith(("openai/whisper-", "distil-whisper/")) for name in torch_names)
-    assert all(name.startswith("mlx-community/") for name in mlx_names)
 
 
 def test_alignatt_is_the_default_where_it_is_possible():

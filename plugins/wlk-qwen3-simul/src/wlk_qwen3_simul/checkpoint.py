@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import attrs
+import msgspec
 from msgspec import Meta, Struct
 
 from wlk_core.models import read_json_table
@@ -25,26 +25,24 @@ MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the co
 _Language = Annotated[str, Meta(pattern=f"^({'|'.join(LANGUAGES)})$")]
 
 
-class _Settings(Struct):
-    languages: Annotated[list[_Language], Meta(min_length=1)] | None = None
-    compute_type: Literal["auto", "float32", "float16", "bfloat16"] | None = None
-    buffer_seconds: Annotated[float, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """
-    The directory, languages and defaults of a checkpoint.
+    The name and directory of a checkpoint, and its settings; a ``wlk.json`` declares these.
 
-    A directory may hold a ``wlk.json`` with the languages that the checkpoint was trained for, its
-    compute type, and its best buffer length.  Other checkpoints have no limits of their own.
+    Attributes:
+        name: a size, a repository or a directory.
+        directory: of its files.
+        languages: those it was trained for; None for all of Qwen3-ASR's.
+        compute_type: the arithmetic it needs.
+        buffer_seconds: the buffer length of its best accuracy.
+
     """
 
-    name: str
+    name: str = ""
     directory: Path = Path()
-    languages: tuple[str, ...] | None = None
-    compute_type: str = "auto"
-    buffer_seconds: float = BUFFER_SECONDS
+    languages: Annotated[tuple[_Language, ...], Meta(min_length=1)] | None = None
+    compute_type: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    buffer_seconds: Annotated[float, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] = BUFFER_SECONDS
 
     @classmethod
     def find(cls, model: str | None, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
@@ -62,15 +60,8 @@ class Checkpoint:
             ModelNotFoundError: wlk.json is damaged, or has an invalid value.
 
         """
-        table = read_json_table(directory / MANIFEST, _Settings)
-        languages = table.get("languages")
-        return cls(
-            name=name,
-            directory=directory,
-            languages=None if languages is None else tuple(languages),
-            compute_type=table.get("compute_type") or "auto",
-            buffer_seconds=float(table.get("buffer_seconds") or BUFFER_SECONDS),
-        )
+        settings = msgspec.convert(read_json_table(directory / MANIFEST, cls), cls)
+        return msgspec.structs.replace(settings, name=name, directory=directory)
 
     def check_language(self, language: str | None) -> None:
         """

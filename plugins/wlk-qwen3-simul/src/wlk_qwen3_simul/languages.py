@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
+from wlk_core.languages import NAMES
+
 __all__ = ["LANGUAGES", "code_of"]
 
 # Model card of Qwen/Qwen3-ASR; codes are ISO 639-1, and ISO 639-3 where that has none.
-LANGUAGES: dict[str, str] = {
-    "ar": "Arabic",
-    "cs": "Czech",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "es": "Spanish",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fil": "Filipino",
-    "fr": "French",
-    "hi": "Hindi",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "mk": "Macedonian",
-    "ms": "Malay",
-    "nl": "Dutch",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sv": "Swedish",
-    "th": "Thai",
-    "tr": "Turkish",
-    "vi": "Vietnamese",
-    "yue": "Cantonese",
-    "zh": "Chinese",
-}
+_SUPPORTED = (
+    "ar", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fil", "fr", "hi", "hu", "id", "it",
+    "ja", "ko", "mk", "ms", "nl", "pl", "pt", "ro", "ru", "sv", "th", "tr", "vi", "yue", "zh",
+)  # fmt: skip
+LANGUAGES: dict[str, str] = {code: NAMES[code] for code in _SUPPORTED}
 _CODES = {name.casefold(): code for code, name in LANGUAGES.items()}
 
 

@@ -29,24 +29,6 @@ def test_without_torch_the_command_names_what_installs_it(arguments, monkeypatch
     assert 1 == errors.count("\n")
 
 
-@pytest.mark.parametrize("error", [OSError("no libtorch"), RuntimeError("bad build"), KeyError()])
-def test_a_broken_torch_is_reported_in_one_line(arguments, error, monkeypatch, capsys):
-    """A broken framework may raise anything while it is imported."""
-
-    class Finder:
-        def find_spec(self, name, path=None, target=None):
-            if name == "wlk_qwen3_simul.detect_heads.clips":
-                raise error
-
-    monkeypatch.delitem(sys.modules, "wlk_qwen3_simul.detect_heads.clips", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
-
-    assert 1 == main(arguments)
-    errors = capsys.readouterr().err
-    assert "pip install 'wlk-qwen3-simul[torch]'" in errors
-    assert 1 == errors.count("\n")
-
-
 @pytest.mark.parametrize("device", ["cuda", "mps"])
 def test_a_missing_device_is_reported_in_one_line(arguments, device, monkeypatch, capsys):
     """The message is that of the backend, and comes before anything is loaded."""
@@ -59,10 +41,3 @@ def test_a_missing_device_is_reported_in_one_line(arguments, device, monkeypatch
     errors = capsys.readouterr().err
     assert f"has no device {device} here" in errors
     assert 1 == errors.count("\n")
-
-
-def test_an_unknown_device_is_refused_with_the_list(arguments, capsys):
-    """The choices are those of the backend."""
-    with pytest.raises(SystemExit):
-        main([*arguments, "--device", "banana"])
-    assert "invalid choice: 'banana'" in capsys.readouterr().err

@@ -30,18 +30,6 @@ def middles():
     return [(start + end) / 2 for start, end in SPANS]
 
 
-@given(st.integers(1, 2000))
-def test_audio_tokens_follow_one_another_without_gaps(count):
-    """Each stands for 80 ms, the last of a second for 40."""
-    times = token_seconds(count)
-
-    assert (times[1:, 0] == times[:-1, 1]).all()
-    assert times[0, 0] == 0
-    lengths = np.round(times[:, 1] - times[:, 0], 6)
-    assert {0.04} == set(lengths[12::13]) or count < 13
-    assert {0.08} == set(np.delete(lengths, np.s_[12::13]))
-
-
 def test_an_audio_token_in_a_word_or_right_beside_it_is_a_hit():
     """Tokens that begin up to an audio token away from the word count as beside it."""
     times = token_seconds(AUDIO)
@@ -81,26 +69,6 @@ def test_random_attention_scores_about_zero(seed):
     assert 0.09 < scores.chance < 0.13
 
 
-def test_long_words_are_hit_by_chance_and_count_for_less():
-    """A head that always attends to the middle of a clip of one word scores zero."""
-    scores = Scores.zero(1, 1)
-    audio = token_count(100)
-    scores.add(attention_to([0.5, 0.5], audio=audio)[None, None], [(0.0, 1.0)])
-
-    assert 1 == scores.hits["predict"][0, 0]
-    assert 1.0 == scores.chance
-    assert 0.0 == scores.corrected("predict")[0, 0]
-
-
-def test_a_clip_without_words_changes_nothing():
-    """It has no token to score."""
-    scores = Scores.zero(1, 2)
-    scores.add(np.ones((1, 2, 1, AUDIO), np.float32), [])
-
-    assert 0 == scores.tokens
-    assert 0.0 == scores.chance
-
-
 def test_heads_far_below_the_best_are_left_out():
     """They would spoil the average of the better heads."""
     scores = Scores.zero(1, 3)
@@ -122,14 +90,3 @@ def test_a_model_without_alignment_heads_is_refused():
 
     with pytest.raises(OptionError, match=r"no head of mine attends to the .*word times"):
         choose(scores, "mine", clips=1)
-
-
-def test_chosen_heads_name_their_source():
-    """The source has the number of tokens and clips, and the chance of a hit."""
-    scores = Scores.zero(1, 2)
-    scores.add(np.stack([attention_to([*middles(), 0])] * 2)[None], SPANS)
-    heads = choose(scores, "mine", clips=1)
-
-    assert ("mine", 1, 2, "predict") == (heads.model, heads.layers, heads.heads, heads.row)
-    assert "5 tokens of 1 clips" in heads.source
-    assert 0 < heads.chance < 0.2

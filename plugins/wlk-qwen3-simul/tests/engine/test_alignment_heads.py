@@ -68,35 +68,20 @@ def test_heads_are_read_back_as_they_were_written(pairs, row, score):
     assert tuple(sorted(pairs)) == read.pairs
 
 
-def test_published_files_are_written_as_the_command_writes_them():
-    """Reading and writing a file changes nothing, so that a diff shows what changed."""
-    for file in PUBLISHED.iterdir():
-        heads = AlignmentHeads.from_json(file.read_bytes(), name=file.name)
-
-        assert file.read_text(encoding="utf-8") == heads.to_json()
-
-
 @pytest.mark.parametrize(
     ("text", "claim"),
     [
         ("{", "is damaged: .* truncated"),
-        ("\xff\xfe", "is damaged: "),
         ("[]", "is invalid: Expected `object`, got `array`"),
         (content(format=2), r"`\$\.format`"),
         (content(row="both"), r"Invalid enum value 'both' - at `\$\.row`"),
         (content(layers="3"), r"Expected `int`, got `str` - at `\$\.layers`"),
-        (content(model=None), r"`\$\.model`"),
-        (content(chance="low"), r"`\$\.chance`"),
         (content(best=[]), r"length >= 1 - at `\$\.best`"),
-        (content(best=[[2, 1]]), r"`\$\.best\[0\]`"),
-        (content(best=[{"layer": 2}]), "missing required field `head`"),
-        (content(best=[{"layer": 2, "head": 1, "score": "high"}]), r"`\$\.best\[0\]\.score`"),
         (content(best=[{"layer": 2, "head": 4}]), r"names the head 2\.4.*heads 0 to 3"),
         (content(best=[{"layer": -1, "head": 0}]), "`int` >= 0"),
         (content(best=[{"layer": 2, "head": 1}] * 2), "names a head twice"),
         (compact(alignment_heads_compact=[[2]]), r"`\$\.alignment_heads_compact\[0\]`"),
         (compact(alignment_heads_compact=[[2, 4]]), r"names the head 2\.4"),
-        (compact(num_layers=None), r"`\$\.num_layers`"),
     ],
 )
 def test_a_file_that_is_damaged_or_contradicts_itself_is_refused(text, claim, tmp_path):
@@ -142,16 +127,6 @@ def test_a_checkpoint_has_heads_of_its_own(text, row, chance, tmp_path):
     assert (row, chance) == (heads.row, heads.chance)
 
 
-def test_the_worst_heads_of_whisperlivekit_are_left_out(tmp_path):
-    """Its files list hundreds in the order of their scores, and it uses the first 20 itself."""
-    every = [[layer, head] for layer in range(28) for head in range(16)]
-    text = compact(alignment_heads_compact=every, num_layers=28, num_heads=16)
-    (tmp_path / HEADS_FILE).write_text(text, encoding="utf-8")
-
-    heads = find_heads(None, tmp_path, name="mine", **REAL)
-    assert tuple(map(tuple, every[:20])) == heads.pairs
-
-
 @pytest.mark.parametrize("name", ["owner/Qwen3-ASR-0.6B", "Qwen/x", "owner/a"])
 def test_a_model_of_another_owner_has_no_known_heads(name, tmp_path):
     """Further training may have moved them."""
@@ -174,12 +149,6 @@ def test_heads_of_the_other_published_size_are_refused(name, tmp_path):
     """Both sizes have 28 layers of 16 heads, so that the file names its model."""
     with pytest.raises(OptionError, match=f"heads of {SMALL}, and the model is .*; leave"):
         find_heads(SMALL_FILE, tmp_path, name=name, **REAL)
-
-
-@pytest.mark.parametrize("name", [SMALL, f"{SMALL}-hf", "owner/tuned"])
-def test_heads_of_the_same_or_an_unknown_model_are_accepted(name, tmp_path):
-    """A model trained further may use the heads of the model it was."""
-    assert SMALL == find_heads(SMALL_FILE, tmp_path, name=name, **REAL).model
 
 
 def test_heads_of_a_decoder_of_another_shape_are_refused(tmp_path):

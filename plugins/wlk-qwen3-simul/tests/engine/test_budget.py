@@ -31,17 +31,6 @@ def test_the_option_bounds_every_hypothesis(samples, language, limit):
     assert 0 < token_budget(samples, language, limit=limit) <= limit
 
 
-@given(lengths, lengths, languages)
-def test_more_audio_has_a_larger_budget(samples, more, language):
-    """Audio that is added never lowers the budget, nor raises it by more than its own."""
-    shorter, longer = (
-        token_budget(count, language, limit=MOST) for count in (samples, samples + more)
-    )
-
-    assert shorter <= longer
-    assert longer <= shorter + token_budget(more, language, limit=MOST)
-
-
 @given(lengths, languages)
 def test_spelled_scripts_have_three_times_the_budget(samples, language):
     """They get 45 tokens a second and not 15; a language to be detected may be one of them."""
@@ -97,14 +86,3 @@ def test_the_budget_is_for_all_audio_after_the_committed_words(
     budget = token_budget(round(uncommitted * RATE), "de", limit=MOST)
 
     assert count_tokens(3.0, committed=committed) == budget
-
-
-def test_the_option_ends_the_text(count_tokens):
-    """A hypothesis has max_new_tokens tokens at most, however long its audio is."""
-    assert 16 == count_tokens(3.0, limit=16)
-
-
-def test_a_spelled_language_gets_its_budget(count_tokens):
-    """The language of the stream decides which budget the decoder uses."""
-    assert count_tokens(1.0, language="th") == token_budget(RATE, "th", limit=MOST)
-    assert count_tokens(1.0, language="th") > count_tokens(1.0, language="de")

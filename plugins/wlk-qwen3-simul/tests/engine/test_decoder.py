@@ -162,27 +162,6 @@ def test_an_utterance_that_has_ended_leaves_no_trace(engine):
     assert summary(first) == summary(call(decoder, audio))
 
 
-def test_a_kv_cache_is_opened_by_a_call_alone(engine):
-    """Opening it may fail, and a stream recovers from failures of an engine call only."""
-    audio = noise(3.0)
-    real, failures = engine.network.new_kv_cache, []
-
-    def failing():
-        failures.append(1)
-        raise RuntimeError("out of memory")
-
-    sane = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
-    engine.network.new_kv_cache = failing
-    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
-    decoder.reset()
-
-    assert not failures
-    with pytest.raises(RuntimeError, match="out of memory"):
-        call(decoder, audio)
-    engine.network.new_kv_cache = real
-    assert summary(call(sane, audio)) == summary(call(decoder, audio))
-
-
 def test_words_before_a_cut_give_the_first_word_its_space(engine):
     """A word is joined to earlier text; at the start of a transcript it has no space."""
     audio = noise(2.0)

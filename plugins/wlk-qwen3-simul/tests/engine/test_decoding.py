@@ -69,14 +69,6 @@ def test_a_draft_that_is_right_takes_one_forward(toy):
     assert len(plain.ids) + 1 == plain.work.decoder_forwards
 
 
-def test_the_room_bounds_the_text(toy):
-    """A text never has more tokens than there is room for, whatever the draft."""
-    network = toy(seed=3)
-
-    assert 4 == len(run(network, room=4)[0].ids)
-    assert 4 >= len(run(network, room=4, draft=range(10))[0].ids)
-
-
 def test_a_loop_ends_the_text(toy):
     """A decoder that repeats itself for ever is stopped, and the result contains the loop."""
     network = toy(seed=1, sharpness=0.0)  # every token is as likely as token 0
@@ -85,21 +77,6 @@ def test_a_loop_ends_the_text(toy):
     assert not result.ended
     assert (0, 1, LOOP_TIMES) == (result.loop.start, result.loop.period, result.loop.end)
     assert result.without_first(3).loop.end == LOOP_TIMES - 3
-
-
-def test_a_halt_is_called_after_every_token(toy):
-    """It receives one step more than tokens."""
-    network = toy(seed=2)
-    calls = []
-
-    def halt(ids, steps):
-        calls.append((len(ids), len(steps)))
-        return len(ids) == 3
-
-    result, _ = run(network, halt=halt)
-
-    assert [(1, 2), (2, 3), (3, 4)] == calls
-    assert 3 == len(result.ids)
 
 
 def test_a_halt_inside_a_draft_cuts_it_there(toy):

@@ -75,26 +75,6 @@ def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
     assert 15 == len(before)
 
 
-@pytest.mark.parametrize(("samples", "closed"), [(31_960, 0), (31_999, 0), (32_000, 1)])
-def test_a_window_is_closed_with_its_last_sample(toy, samples, closed):
-    """The last frame is no longer mirrored, because it ends where the window does."""
-    encoded = IncrementalEncoder(toy()).encode(sounds("loud", 2.1, 0)[:samples], first_sample=0)
-
-    assert closed == len(encoded.closed)
-
-
-def test_a_window_is_encoded_again_when_the_floor_rises_over_it(toy):
-    """A loud sound changes the normalisation of quiet windows, and of no others."""
-    network = toy()
-    audio = sounds("quiet then loud", 9.0, 4)
-    encoder = IncrementalEncoder(network)
-    early = encoder.encode(audio[: 5 * RATE], first_sample=0)
-    late = encoder.encode(audio, first_sample=0)
-
-    assert all(old is not new for old, new in zip(early.closed, late.closed, strict=False))
-    assert full(network, audio) == pytest.approx(vectors(late), abs=1e-5)
-
-
 def test_a_cut_leaves_the_other_windows_as_they_are(toy):
     """After a cut the tokens are those of the utterance, without the first of them."""
     network = toy()
@@ -131,18 +111,6 @@ def test_audio_that_does_not_continue_is_refused(toy):
         encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=1000)
     with pytest.raises(ValueError, match="continues at sample 16000"):
         encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=32_000)
-
-
-@pytest.mark.parametrize("seconds", [0.3, 5.0, 8.0, 9.99])
-def test_the_same_audio_is_not_encoded_again(toy, seconds):
-    """A stream that ends with a tick encodes the same audio twice."""
-    encoder = IncrementalEncoder(toy())
-    audio = sounds("loud", seconds, 7)
-    before = encoder.encode(audio, first_sample=0)
-    after = encoder.encode(audio, first_sample=0)
-
-    assert before.windows == after.windows
-    assert 0 == after.frames
 
 
 @pytest.mark.parametrize(("is_silent", "frames"), [(True, 100), (False, 200 + 100)])

@@ -54,17 +54,3 @@ def test_a_final_frame_is_changed_by_no_later_audio(first, more):
     _, later = frames_of([audio], bands=20)
 
     assert frames[:, : early.final] == pytest.approx(later[:, : early.final], abs=1e-6)
-
-
-def test_dropped_frames_leave_the_numbers_of_the_others():
-    """Frames are dropped at the front only."""
-    audio = np.random.default_rng(3).normal(size=64_000).astype(np.float32)
-    stream, whole = frames_of([audio], bands=20)
-    before = stream.nbytes
-    stream.drop(300)
-    after = stream.nbytes
-    stream.push(audio)
-
-    assert after < before
-    assert whole[:, 300:398] == pytest.approx(stream.between(300, 398))
-    assert 300 == stream.start

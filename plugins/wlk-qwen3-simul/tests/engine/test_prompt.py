@@ -33,14 +33,6 @@ def test_the_turns_are_those_the_model_was_trained_with(vocabulary, hotwords):
     assert assistant == text_of(vocabulary, prompt.after_audio)
 
 
-def test_the_header_forces_a_language_by_its_name(vocabulary):
-    """There is no header for a language to be detected, because the model emits it."""
-    prompt = ChatPrompt.build(vocabulary)
-
-    assert "language German<asr_text>" == text_of(vocabulary, prompt.header("de"))
-    assert () == prompt.header(None)
-
-
 needs_digits = pytest.mark.skipif(
     not (BUNDLED["digits"] / "tokenizer.json").is_file(),
     reason="the digits checkpoint is not built",
@@ -79,15 +71,3 @@ def test_the_ids_are_those_of_a_transcription_request_of_transformers(language, 
     audio = [processor.audio_token_id] * token_count(150)
 
     assert ours(language, hotwords, audio=audio) == request["input_ids"][0].tolist()
-
-
-@needs_digits
-@REQUESTS
-def test_the_ids_are_those_of_mlx_qwen3_asr(language, hotwords):
-    """Its own transcriber builds its prompts with the same function."""
-    theirs = pytest.importorskip("mlx_qwen3_asr.tokenizer", reason="needs wlk-qwen3-simul[mlx]")
-    tokenizer = theirs.Tokenizer(str(BUNDLED["digits"]))
-    name = None if language is None else LANGUAGES[language]
-    ids = tokenizer.build_prompt_tokens(5, language=name, context=hotwords)
-
-    assert ours(language, hotwords, audio=[tokenizer.AUDIO_TOKEN_ID] * 5) == ids

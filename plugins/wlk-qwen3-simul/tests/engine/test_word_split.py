@@ -55,16 +55,3 @@ def test_bytes_of_an_unfinished_character_wait(vocabulary, text, count):
 
     assert all(part.text == word.text for part, word in zip(cut, whole, strict=False))
     assert len(cut) <= len(whole)
-
-
-def test_a_word_that_may_continue_waits(vocabulary):
-    """A word is complete once another follows it."""
-    assert ["hello"] == texts(vocabulary, "hello unbeliev", is_complete=False)
-
-
-def test_a_byte_that_belongs_to_no_character_is_left_out(vocabulary):
-    """A model may emit any bytes; a transcript contains no broken characters."""
-    broken = vocabulary.encode("今")[:1]
-    ids = [*broken, *vocabulary.encode(" hello")]
-
-    assert [" hello"] == [word.text for word in split_words(ids, vocabulary, is_complete=True)]

@@ -84,17 +84,3 @@ def test_output_is_that_of_torch(networks):
     assert torch_cache.length == mlx_cache.length
     assert mlx_cache.nbytes == mlx_cache.length * position
     assert torch_cache.nbytes == -(-torch_cache.length // 256) * 256 * position  # whole blocks
-
-
-def test_truncated_positions_are_held_until_the_next_forward(networks):
-    """The bytes are those in use, whether or not their positions still count."""
-    for network in networks:
-        kv_cache = network.new_kv_cache()
-        encoded = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)
-        span = (len(BEFORE), len(BEFORE) + encoded.tokens)
-        network.forward(kv_cache, [BEFORE, *encoded.windows, AFTER], rows=1, audio=span)
-        before = kv_cache.nbytes
-        kv_cache.truncate(5)
-
-        assert 5 == kv_cache.length
-        assert 0 < before == kv_cache.nbytes

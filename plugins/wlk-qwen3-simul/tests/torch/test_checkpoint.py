@@ -92,9 +92,7 @@ def test_a_tied_head_with_weights_of_its_own_is_refused(altered):
     [
         ("hidden_size", "x"),
         ("hidden_size", -1),
-        ("hidden_size", None),
         ("num_attention_heads", 0),
-        ("num_hidden_layers", [2]),
         ("hidden_act", "wave"),
         ("vocab_size", 1.5),
     ],

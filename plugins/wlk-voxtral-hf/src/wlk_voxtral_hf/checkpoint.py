@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models import (
-    LayerCount,
-    Size,
-    TensorSize,
-    read_json_table,
-)
+from wlk_core.models import read_json_table
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.sizes import ConfigSchema
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CONFIG", "SIZES", "read_checkpoint"]
+__all__ = ["CONFIG", "read_checkpoint"]
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
@@ -34,76 +30,6 @@ class _Features(Struct):
 
 class _Processor(Struct):
     feature_extractor: _Features | None = None
-
-
-class _Rope(Struct):
-    rope_theta: Annotated[float, Meta(ge=1, le=1e12)] | None = None
-
-
-class _Stack(Struct):
-    vocab_size: Size | None = None
-    hidden_size: Size | None = None
-    intermediate_size: Size | None = None
-    num_hidden_layers: Size | None = None
-    num_attention_heads: Size | None = None
-    num_key_value_heads: Size | None = None
-    head_dim: Size | None = None
-    sliding_window: Size | None = None
-    max_position_embeddings: Size | None = None
-    rms_norm_eps: Annotated[float, Meta(ge=0, le=1)] | None = None
-    rope_parameters: _Rope | None = None
-    hidden_act: str | None = None
-    num_mel_bins: Annotated[int, Meta(ge=1, le=512)] | None = None
-    tie_word_embeddings: bool | None = None
-
-
-class _Config(Struct):
-    audio_config: _Stack
-    text_config: _Stack | None = None
-    downsample_factor: Annotated[int, Meta(ge=1, le=64)] | None = None
-    audio_length_per_tok: Annotated[int, Meta(ge=1, le=512)] | None = None
-    projector_hidden_act: str | None = None
-    tie_word_embeddings: bool | None = None
-
-
-def _names(name: str) -> tuple[str, ...]:
-    return name, f"model.{name}"
-
-
-def _decoder(name: str) -> tuple[str, ...]:
-    return f"language_model.model.{name}", f"model.language_model.{name}"
-
-
-#: Where the weights have the sizes of a config.json.
-SIZES = (
-    LayerCount("audio_config.num_hidden_layers", _names("audio_tower.layers.")),
-    LayerCount("text_config.num_hidden_layers", _decoder("layers.")),
-    TensorSize("audio_config.hidden_size", _names("audio_tower.norm.weight")),
-    TensorSize("text_config.hidden_size", _decoder("layers.0.input_layernorm.weight")),
-    TensorSize("audio_config.num_mel_bins", _names("audio_tower.embedder.conv1.weight"), axis=1),
-    TensorSize(
-        "audio_config.intermediate_size", _names("audio_tower.layers.0.mlp.gate_proj.weight")
-    ),
-    TensorSize("text_config.intermediate_size", _decoder("layers.0.mlp.gate_proj.weight")),
-    TensorSize("text_config.vocab_size", _decoder("embed_tokens.weight")),
-    TensorSize(
-        "audio_config.num_attention_heads x audio_config.head_dim",
-        _names("audio_tower.layers.0.self_attn.q_proj.weight"),
-    ),
-    TensorSize(
-        "text_config.num_attention_heads x text_config.head_dim",
-        _decoder("layers.0.self_attn.q_proj.weight"),
-    ),
-    TensorSize(
-        "text_config.num_key_value_heads x text_config.head_dim",
-        _decoder("layers.0.self_attn.k_proj.weight"),
-    ),
-    TensorSize(
-        "downsample_factor x audio_config.hidden_size",
-        _names("multi_modal_projector.linear_1.weight"),
-        axis=1,
-    ),
-)
 
 
 def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
@@ -135,7 +61,7 @@ def _config(directory: Path) -> dict[str, Any]:
         if any(directory.glob("model*.safetensors")):
             _refuse_quantized(directory, config)
             _refuse_adapter(directory)
-            return read_json_table(path, _Config)
+            return read_json_table(path, ConfigSchema)
         found = "config.json without model*.safetensors"
     elif "multimodal" in config:
         found = "the layout of voxmlx, which the backend voxtral-mlx reads"

@@ -8,16 +8,24 @@ import attrs
 from msgspec import convert
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models import read_json_table
+from wlk_core.models import read_json_table, read_safetensors_headers, shard_names
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
-from wlk_voxtral_mlx.mlx.sizes import ConfigSchema, check_config, weight_files
+from wlk_voxtral.sizes import (
+    MISTRAL,
+    TRANSFORMERS,
+    ConfigSchema,
+    Quantization,
+    StackKeys,
+    check_config,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["ModelConfig", "Quantization", "TransformerConfig", "read_checkpoint"]
+__all__ = ["ModelConfig", "TransformerConfig", "read_checkpoint", "weight_files"]
 
+MISTRAL_WEIGHTS = "consolidated.safetensors"
 # Of the published model; some configurations leave them out.
 ENCODER_WINDOW, DECODER_WINDOW = 750, 8192
 ROPE_THETA = 1_000_000.0
@@ -37,14 +45,6 @@ class TransformerConfig:
     window: int
     rope_theta: float = ROPE_THETA
     norm_eps: float = 1e-5
-
-
-@attrs.frozen(kw_only=True)
-class Quantization:
-    """The packing of weights: each group of `group_size` shares a scale and a bias."""
-
-    bits: int
-    group_size: int
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +85,7 @@ class ModelConfig:
             packing = config.get("quantization") or config.get("quantization_config")
             if packing is None:
                 return sizes
-            return attrs.evolve(sizes, quantization=_quantization(packing))
+            return attrs.evolve(sizes, quantization=convert(packing, Quantization))
         except (ArithmeticError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
@@ -102,7 +102,7 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
 
     """
     # Mistral's repository has both layouts: weights and configuration are read from the same one.
-    is_mistral = (directory / "consolidated.safetensors").is_file()
+    is_mistral = (directory / MISTRAL_WEIGHTS).is_file()
     file = directory / ("params.json" if is_mistral else "config.json")
     if not file.is_file() or not any(directory.glob("*.safetensors")):
         names = sorted(entry.name for entry in directory.iterdir())[:6]
@@ -120,18 +120,37 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
             f"{file} describes no Voxtral Realtime model that can be loaded: {error}; get one "
             "with: wlk-core pull mini-6bit --backend voxtral-mlx"
         ) from error
-    check_config(table, weight_files(directory), path=file)
+    check_config(table, read_safetensors_headers(weight_files(directory)), path=file)
     log_mel = LogMel(mels=config.mels, ceiling=config.ceiling)
     settings = CheckpointSettings.read(directory, name=name, log_mel=log_mel)
     settings.require_vocabulary(config.vocabulary, file=file)
     return config, settings
 
 
+def weight_files(directory: Path) -> list[Path]:
+    """
+    Return the weights of a directory: Mistral's file, the shards of an index, or all of a name.
+
+    Raises:
+        ModelNotFoundError: the index is damaged, or there are no weights.
+
+    """
+    if (directory / MISTRAL_WEIGHTS).is_file():
+        return [directory / MISTRAL_WEIGHTS]
+    names = shard_names(directory / "model.safetensors.index.json")
+    files = [directory / name for name in names] or sorted(directory.glob("model*.safetensors"))
+    if not files:
+        raise ModelNotFoundError(
+            f"{directory} has neither {MISTRAL_WEIGHTS} nor model.safetensors; pull the model again"
+        )
+    return files
+
+
 def _mistral(decoder: dict[str, Any], encoder: dict[str, Any], factor: int) -> ModelConfig:
     audio = encoder.get("audio_encoding_args", {})
     return ModelConfig(
-        encoder=_mistral_stack(encoder, ENCODER_WINDOW),
-        decoder=_mistral_stack(decoder, DECODER_WINDOW),
+        encoder=_stack(encoder, MISTRAL, ENCODER_WINDOW, ROPE_THETA),
+        decoder=_stack(decoder, MISTRAL, DECODER_WINDOW, ROPE_THETA),
         vocabulary=int(decoder["vocab_size"]),
         mels=int(audio.get("num_mel_bins", 128)),
         ceiling=float(audio.get("global_log_mel_max", 1.5)),
@@ -140,54 +159,31 @@ def _mistral(decoder: dict[str, Any], encoder: dict[str, Any], factor: int) -> M
     )
 
 
-def _mistral_stack(sizes: dict[str, Any], window: int) -> TransformerConfig:
-    return TransformerConfig(
-        width=int(sizes["dim"]),
-        layers=int(sizes["n_layers"]),
-        heads=int(sizes["n_heads"]),
-        key_heads=int(sizes.get("n_kv_heads") or sizes["n_heads"]),
-        head_size=int(sizes["head_dim"]),
-        hidden=int(sizes["hidden_dim"]),
-        window=int(sizes.get("sliding_window") or window),  # some files write it as text
-        rope_theta=float(sizes.get("rope_theta", ROPE_THETA)),
-        norm_eps=float(sizes.get("norm_eps", 1e-5)),
-    )
-
-
 def _transformers(config: dict[str, Any]) -> ModelConfig:
     audio, text = config["audio_config"], config["text_config"]
     return ModelConfig(
-        encoder=_transformers_stack(audio, ENCODER_WINDOW),
-        decoder=_transformers_stack(text, DECODER_WINDOW),
+        encoder=_stack(audio, TRANSFORMERS, ENCODER_WINDOW, TRANSFORMERS_ROPE_THETA),
+        decoder=_stack(text, TRANSFORMERS, DECODER_WINDOW, TRANSFORMERS_ROPE_THETA),
         vocabulary=int(text["vocab_size"]),
         mels=int(audio.get("num_mel_bins", 128)),
         downsampling=int(config.get("downsample_factor", 4)),
     )
 
 
-def _transformers_stack(sizes: dict[str, Any], window: int) -> TransformerConfig:
+def _stack(
+    sizes: dict[str, Any], keys: StackKeys, window: int, rope_theta: float
+) -> TransformerConfig:
+    """Return the sizes of a stack by its *keys*; what it leaves out is *window*, *rope_theta*."""
     rope = sizes.get("rope_parameters") or {}
-    heads = int(sizes["num_attention_heads"])
-    theta = rope.get("rope_theta") or sizes.get("rope_theta") or TRANSFORMERS_ROPE_THETA
+    heads = int(sizes[keys.heads])
     return TransformerConfig(
-        width=int(sizes["hidden_size"]),
-        layers=int(sizes["num_hidden_layers"]),
+        width=int(sizes[keys.width]),
+        layers=int(sizes[keys.layers]),
         heads=heads,
-        key_heads=int(sizes.get("num_key_value_heads") or heads),
-        head_size=int(sizes.get("head_dim") or sizes["hidden_size"] // heads),
-        hidden=int(sizes["intermediate_size"]),
-        window=int(sizes.get("sliding_window") or window),
-        rope_theta=float(theta),
-        norm_eps=float(sizes.get("rms_norm_eps", 1e-5)),
+        key_heads=int(sizes.get(keys.key_heads) or heads),
+        head_size=int(sizes.get(keys.head_size) or sizes[keys.width] // heads),
+        hidden=int(sizes[keys.hidden]),
+        window=int(sizes.get("sliding_window") or window),  # some files write it as text
+        rope_theta=float(rope.get("rope_theta") or sizes.get("rope_theta") or rope_theta),
+        norm_eps=float(sizes.get(keys.norm_eps, 1e-5)),
     )
-
-
-def _quantization(packing: dict[str, Any]) -> Quantization:
-    bits, group = int(packing["bits"]), int(packing["group_size"])
-    mode = packing.get("mode", "affine")
-    if bits not in (2, 3, 4, 5, 6, 8) or group not in (32, 64, 128) or mode != "affine":
-        raise ValueError(
-            f"its quantization is {mode}, {bits} bits in groups of {group}; expected affine, "
-            "2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128"
-        )
-    return Quantization(bits=bits, group_size=group)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_voxtral.step import STEP_SECONDS
+from wlk_voxtral.tokenizer import STEP_SECONDS
 
 if TYPE_CHECKING:
     from wlk_core.streaming.speculative import TokenPrediction
@@ -81,17 +81,14 @@ class StreamingDetokenizer:
             self._surprise -= math.log(max(prediction.probability, MIN_PROBABILITY))
             self._ids += 1
             return None
-        complete = self._complete()
+        complete = self.finish()
         self._is_open = prediction.id == self._tokenizer.word_id
         if self._is_open:
             self._end = self.time
         return complete
 
     def finish(self) -> TimedText | None:
-        """Return the text that is left at the end of an utterance."""
-        return self._complete()
-
-    def _complete(self) -> TimedText | None:
+        """Return the growing text, which is complete."""
         self._is_open = False
         if not self._text.strip():
             return None  # a lone space belongs to the word that follows

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import SpeculativeDecoding, TokenPrediction
-from wlk_voxtral.batch import RowDecoder, decode_rows
-from wlk_voxtral.network import EncoderRow
+from wlk_voxtral.network import DecoderRow, EncoderRow
 from wlk_voxtral.recognizer import silence_features
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_voxtral.checkpoint import CheckpointSettings
-    from wlk_voxtral.network import Cache, Network
+    from wlk_voxtral.network import Cache, ForwardPass, Network
 
 __all__ = [
     "DecodeAnswer",
@@ -161,7 +160,7 @@ class VoxtralEngine(Generic[A, E, K]):
             for request, state in zip(requests, states, strict=True)
         ]
         encoded = self.network.encode_batch(encoder_rows)
-        rows: list[RowDecoder[A, K]] = []
+        rows: list[_RowDecoder[A, K]] = []
         for request, state, encoder_row, (audio, _) in zip(
             requests, states, encoder_rows, encoded, strict=True
         ):
@@ -174,9 +173,9 @@ class VoxtralEngine(Generic[A, E, K]):
                 min_margin=self.network.min_margin,
             )
             rows.append(
-                RowDecoder(audio, state.kv_cache, position=state.positions, decoding=decoding)
+                _RowDecoder(audio, state.kv_cache, position=state.positions, decoding=decoding)
             )
-        decode_rows(self.network, rows)
+        _decode_rows(self.network, rows)
         answers: list[DecodeAnswer[E, K]] = []
         for state, encoder_row, (_, encoder_cache), row in zip(
             states, encoder_rows, encoded, rows, strict=True
@@ -196,6 +195,56 @@ class VoxtralEngine(Generic[A, E, K]):
             )
             answers.append((predictions, new_state, work))
         return answers
+
+
+class _RowDecoder(Generic[A, K]):
+    """The decoder over the steps of one call of a stream, between two passes of the network."""
+
+    def __init__(
+        self, audio: A, kv_cache: K | None, *, position: int, decoding: SpeculativeDecoding
+    ) -> None:
+        self._audio = audio
+        self._position = position
+        self._kept = 0  # steps of this call in the KV cache
+        self.decoding = decoding
+        self.kv_cache = kv_cache
+        self.passes = self.positions = 0
+
+    def next_row(self) -> DecoderRow[A, K]:
+        """Return the arguments of the next pass."""
+        return DecoderRow(
+            token_ids=self.decoding.next_ids(),
+            audio=self._audio,
+            first=self._kept,
+            kv_cache=self.kv_cache,
+            position=self._position + self._kept,
+        )
+
+    def accept(self, forward: ForwardPass[K], *, is_wide: bool) -> None:
+        """Take the outcome of the row; see SpeculativeDecoding."""
+        width = len(forward.predictions)
+        kept = self.decoding.accept(forward.predictions, is_wide=is_wide)
+        self.kv_cache = forward.kv_cache if kept == width else forward.truncated(kept)
+        self._kept += kept
+        self.passes += 1
+        self.positions += width
+
+
+def _decode_rows(network: Network[Any, Any, K], rows: Sequence[_RowDecoder[Any, K]]) -> None:
+    """
+    Decode all steps of each row, with the next positions of all rows in each pass.
+
+    A prediction that is too close in a pass with other positions is recomputed alone.
+    """
+    while waiting := [row for row in rows if not row.decoding.is_complete]:
+        together = [row for row in waiting if not row.decoding.is_alone]
+        for group in (together, *([row] for row in waiting if row.decoding.is_alone)):
+            if not group:
+                continue
+            inputs = [row.next_row() for row in group]
+            is_wide = sum(len(row.token_ids) for row in inputs) > 1
+            for row, forward in zip(group, network.forward_batch(inputs), strict=True):
+                row.accept(forward, is_wide=is_wide)
 
 
 def cut_answer(answer: DecodeAnswer[E, K], share: float, *, pad_id: int) -> DecodeAnswer[E, K]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import attrs
 
-from wlk_voxtral.step import STEP_FRAMES
+from wlk_voxtral.tokenizer import STEP_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from wlk_core.plugins import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, EnergyContour, Word
 from wlk_core.streaming.log_mel import FRAME_SAMPLES, WINDOW_SAMPLES
 from wlk_voxtral.detokenizer import StreamingDetokenizer
-from wlk_voxtral.step import STEP_SAMPLES
+from wlk_voxtral.tokenizer import STEP_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming import LogMel, TokenPrediction
     from wlk_voxtral.detokenizer import TimedText
+    from wlk_voxtral.network import Cache
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
-__all__ = ["StepDecoder", "StepState", "VoxtralRecognizer", "silence_features"]
+__all__ = ["StepDecoder", "VoxtralRecognizer", "silence_features"]
 
 MAX_CALL_STEPS = 16  # in one engine call; live audio comes one step at a time
 TAIL_STEPS = 10  # of silence after the delay: room for the pieces of a long last word
@@ -33,16 +34,7 @@ _MARGIN_BEFORE = WINDOW_SAMPLES // 2
 _MARGIN_AFTER = WINDOW_SAMPLES // 2 - FRAME_SAMPLES
 
 
-class StepState(Protocol):
-    """The decoder cache of an utterance between two engine calls; a call returns a new one."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held on any device."""
-        ...
-
-
-S = TypeVar("S", bound=StepState)
+S = TypeVar("S", bound="Cache")  # the state of an utterance between two engine calls
 
 
 class StepDecoder(Protocol[S]):

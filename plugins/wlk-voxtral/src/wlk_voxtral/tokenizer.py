@@ -8,10 +8,15 @@ from typing import Annotated, Any
 import attrs
 from msgspec import Meta, Struct, convert
 
-from wlk_voxtral.step import STEP_MS
+from wlk_core.streaming.log_mel import FRAME_SAMPLES
 
-__all__ = ["TekkenTokenizer"]
+__all__ = ["STEP_FRAMES", "STEP_SAMPLES", "STEP_SECONDS", "TekkenTokenizer"]
 
+# A step is one token id and eight mel frames.
+STEP_MS = 80  # 12.5 token ids a second (arXiv:2602.11298)
+STEP_SECONDS = 0.08
+STEP_SAMPLES = 1280  # at 16 kHz
+STEP_FRAMES = STEP_SAMPLES // FRAME_SAMPLES  # mel frames of 10 ms
 MAX_DELAY_STEPS = 30  # 2.4 s, the longest delay that Voxtral Realtime was trained for
 MAX_IDS = 10_000_000  # of a vocabulary; the published one has 131,072
 LEFT_PAD_STEPS = 32  # of the published model: 2.56 s of silence

@@ -11,7 +11,7 @@ from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens
 import pytest
 
-from wlk_core import AudioFormatError, ModelNotFoundError, OptionError, StreamClosed, load_backend
+from wlk_core import ModelNotFoundError, OptionError, load_backend
 import wlk_whisper
 
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
@@ -33,15 +33,8 @@ def test_suppressed_tokens_are_the_same_in_every_language(backend, language, tas
     ("arguments", "message"),
     [
         ({"language": "fr"}, "recognises en only"),
-        ({"language": "xx"}, "does not support the language 'xx'"),
-        ({"language": "en-US"}, "does not support the language"),
         ({"task": "translate"}, "choose a multilingual model to translate"),
-        ({"task": "sing"}, "cannot do the task 'sing'"),
         ({"policy": "alignatt"}, "one of local-agreement"),
-        ({"beam_size": 0}, "between 1 and 16"),
-        ({"beam": 3}, "did you mean beam_size"),
-        ({"device": "cpu"}, "is an option of load_backend"),
-        ({"lora": "x"}, "no option is called 'lora'"),
     ],
 )
 def test_a_stream_refuses_what_it_cannot_do(backend, arguments, message):
@@ -60,19 +53,10 @@ def test_a_prompt_that_is_too_long_is_one_warning(backend, caplog, name):
     assert ["Whisper takes 223" in message for message in caplog.messages] == [True]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"device": "tpu"}, "one of auto, cpu, cuda"),
-        ({"dtype": "float16"}, "cannot run on cpu here"),
-        ({"compute_type": "float16"}, "did you mean dtype"),
-        ({"cpu_threads": "many"}, "is an int"),
-    ],
-)
-def test_loading_refuses_what_it_cannot_do(options, message):
-    """An invalid option is refused with the valid values."""
-    with pytest.raises(OptionError, match=message):
-        load_backend("faster-whisper", "digits", **{"device": "cpu", **options})
+def test_an_arithmetic_that_the_device_lacks_is_refused():
+    """The message has those that it does not lack."""
+    with pytest.raises(OptionError, match="float16 cannot run on cpu here; expected one of: auto"):
+        load_backend("faster-whisper", "digits", device="cpu", dtype="float16")
 
 
 def test_a_directory_without_a_model_is_named(tmp_path):
@@ -80,24 +64,6 @@ def test_a_directory_without_a_model_is_named(tmp_path):
     (tmp_path / "config.json").write_text("{}")
 
     with pytest.raises(ModelNotFoundError, match="ct2-transformers-converter"):
-        load_backend("faster-whisper", str(tmp_path))
-
-
-def test_a_damaged_model_is_named(tmp_path):
-    """A file that the engine cannot read is an error in one line."""
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.bin").write_bytes(b"nothing of the kind")
-
-    with pytest.raises(ModelNotFoundError, match="could not be loaded"):
-        load_backend("faster-whisper", str(tmp_path))
-
-
-def test_a_damaged_tokenizer_is_named(tmp_path):
-    """A tokenizer that was cut off is an error in one line."""
-    shutil.copytree(DIGITS, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "tokenizer.json").write_bytes((DIGITS / "tokenizer.json").read_bytes()[:1000])
-
-    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is not a tokenizer: .*or copy"):
         load_backend("faster-whisper", str(tmp_path))
 
 
@@ -165,15 +131,3 @@ def test_a_checkpoint_without_a_dtype_runs_in_int8_on_x86(
 def test_the_digits_checkpoint_runs_in_float32(backend):
     """The checkpoint declares float32, because int8 costs a small model its accuracy."""
     assert "float32" == backend.engine.compute_type
-
-
-def test_a_closed_backend_refuses_streams():
-    """Open streams keep the model; new ones are refused."""
-    closed = load_backend("faster-whisper", "digits")
-    stream = closed.create_processor()
-    closed.close()
-
-    with pytest.raises(StreamClosed):
-        closed.create_processor()
-    with pytest.raises(AudioFormatError):
-        stream.insert_audio_chunk("not audio")

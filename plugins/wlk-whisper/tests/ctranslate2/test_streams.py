@@ -15,8 +15,6 @@ from wlk_conformance.testing import (
     tone,
 )
 
-DIGITS = frozenset(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-
 
 def transcribe(backend, audio, *, chunk_seconds=1.0, **options):
     """Return the driver of a finished stream of *audio*."""
@@ -92,14 +90,6 @@ def test_a_fitted_window_gives_the_words_of_the_full_one(backend):
     assert texts(full) == texts(fitted)
     assert 3000 * ticks == full.processor.stats.encoder_frames
     assert fitted.processor.stats.encoder_frames < full.processor.stats.encoder_frames / 2
-
-
-def test_no_prompt_means_no_prompt_tokens(backend):
-    """Without earlier text the decoder starts with the language and task tokens."""
-    engine = backend.engine
-    tokenizer = engine._tokenizer("en", "transcribe")
-
-    assert tokenizer.sot_sequence == engine.model.get_prompt(tokenizer, [])
 
 
 @pytest.mark.slow

@@ -36,36 +36,39 @@ def test_a_head_that_the_model_does_not_have_is_refused(text):
         parse_heads(text, n_layers=4, n_heads=4)
 
 
-def test_the_option_overrides_the_checkpoint():
-    """Heads of the option come before all others."""
-    heads = choose_alignment_heads("0.5", [(3, 1)], name="tiny", **TINY)
-
-    assert ((0, 5),) == heads.pairs
-    assert heads.are_known
-
-
-def test_heads_of_the_checkpoint_come_before_published_ones():
-    """The generation config comes first, then the weights, then the table for the shape."""
-    own = [(3, 1), (2, 2)]
-
-    for heads in (
-        choose_alignment_heads(None, own, name="tiny", **TINY),
-        choose_alignment_heads(None, None, own, name="tiny", **TINY),
-        choose_alignment_heads(None, own, [(0, 0)], name="tiny", **TINY),
-    ):
-        assert ((2, 2), (3, 1)) == heads.pairs
-        assert heads.are_known
+PUBLISHED = ((2, 2), (3, 0), (3, 2), (3, 3), (3, 4), (3, 5))
+TINY_UPPER = tuple((layer, head) for layer in (2, 3) for head in range(6))
+OWN, FOREIGN = [(3, 1), (2, 2)], [(25, 6)]
 
 
 @pytest.mark.parametrize(
-    "weights", [None, [(layer, head) for layer in (2, 3) for head in range(6)]]
-)
-def test_the_published_heads_serve_a_model_of_a_published_shape(weights):
-    """They also do where the weights have no more than a converter's default."""
-    heads = choose_alignment_heads(None, None, weights, name="someone/fine-tuned", **TINY)
+    ("sources", "shape", "pairs", "are_known"),
+    [
+        (("0.5", OWN), TINY, ((0, 5),), True),
+        ((None, OWN), TINY, ((2, 2), (3, 1)), True),
+        ((None, None, OWN), TINY, ((2, 2), (3, 1)), True),
+        ((None, OWN, [(0, 0)]), TINY, ((2, 2), (3, 1)), True),
+        ((None, None), TINY, PUBLISHED, True),
+        ((None, None, TINY_UPPER), TINY, PUBLISHED, True),
+        ((None, UPPER), UNPUBLISHED, UPPER, True),
+        ((None, None, UPPER), UNPUBLISHED, UPPER, False),
+        ((None, None), UNPUBLISHED, UPPER, False),
+        (("3.1", FOREIGN, FOREIGN), TINY, ((3, 1),), True),
+        ((None, FOREIGN, [(3, 1)]), TINY, ((3, 1),), True),
+    ],
+    ids=[
+        "the option", "the generation config", "the weights", "the config before the weights",
+        "a published shape", "a converter's default among the weights", "the upper half on purpose",
+        "the same as a default", "unknown", "the option before those of a parent",
+        "the weights before those of a parent",
+    ],
+)  # fmt: skip
+def test_heads_come_from_the_first_source_that_names_any(sources, shape, pairs, are_known):
+    """Converters write the upper half as a default, so among weights it carries no information."""
+    heads = choose_alignment_heads(*sources, name="someone/fine-tuned", **shape)
 
-    assert ((2, 2), (3, 0), (3, 2), (3, 3), (3, 4), (3, 5)) == heads.pairs
-    assert heads.are_known
+    assert pairs == heads.pairs
+    assert are_known == heads.are_known
 
 
 def test_two_sizes_of_one_shape_are_distinguished_by_name_or_not_at_all():
@@ -96,22 +99,6 @@ def test_every_published_head_exists_in_its_model():
         assert all(layer < n_layers and head < n_heads for layer, head in heads.pairs)
 
 
-def test_the_upper_half_is_known_where_the_generation_config_names_it():
-    """A generation config is written on purpose, as for the digits."""
-    heads = choose_alignment_heads(None, UPPER, name="digits", **UNPUBLISHED)
-
-    assert UPPER == heads.pairs
-    assert heads.are_known
-
-
-def test_the_upper_half_among_the_weights_counts_as_unknown():
-    """Converters write it as a default, so it times words and AlignAtt does not decide by it."""
-    heads = choose_alignment_heads(None, None, UPPER, name="mine", **UNPUBLISHED)
-
-    assert choose_alignment_heads(None, None, name="mine", **UNPUBLISHED) == heads
-    assert not heads.are_known
-
-
 def test_unknown_heads_are_the_upper_half_and_alignatt_is_refused():
     """The message of the refusal names both remedies."""
     heads = choose_alignment_heads(None, None, name="mine", **UNPUBLISHED)
@@ -134,20 +121,3 @@ def test_a_distilled_model_with_heads_of_its_parent_has_unknown_heads(caplog, so
         heads.require_known("distilled")
     assert f"names the alignment head {absent[0]}.{absent[1]}" in caplog.text
     assert "4 layers of 6 heads" in caplog.text
-
-
-def test_the_option_serves_a_distilled_model_without_a_warning(caplog):
-    """With the option the lists of the checkpoint are not read."""
-    heads = choose_alignment_heads("3.1", [(25, 6)], [(25, 6)], name="distilled", **TINY)
-
-    assert ((3, 1),) == heads.pairs
-    assert heads.are_known
-    assert not caplog.text
-
-
-def test_heads_among_the_weights_replace_those_of_a_parent_in_the_generation_config():
-    """The converter of a model may have listed its own heads."""
-    heads = choose_alignment_heads(None, [(25, 6)], [(3, 1)], name="distilled", **TINY)
-
-    assert ((3, 1),) == heads.pairs
-    assert heads.are_known

@@ -43,17 +43,6 @@ def next_logprobs(network, tokens, logit_filter):
     return logit_filter.logprobs(logits[-1], tokens)
 
 
-def greedy(network, logit_filter, budget):
-    """Return the text of the likeliest token, one after another."""
-    tokens = []
-    while len(tokens) < budget:
-        token = int(next_logprobs(network, tokens, logit_filter).argmax())
-        if token == EOT:
-            break
-        tokens.append(token)
-    return tuple(tokens)
-
-
 def beam(network, logit_filter, budget, size):
     """Return the best hypothesis of a beam, every row of it recomputed from its start."""
     rows, ended = [((), 0.0)], []
@@ -78,17 +67,7 @@ def beam(network, logit_filter, budget, size):
             return max(ended, key=lambda entry: entry[0])[1]
 
 
-@given(st.integers(0, 200), st.booleans(), st.integers(1, 12))
-@settings(max_examples=30)
-def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_timestamps, budget):
-    """Greedy search equals the plain loop without a cache."""
-    network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
-    result = decoded(network, encode(network), PROMPT, logit_filter=logit_filter, budget=budget)
-
-    assert greedy(network, logit_filter, budget) == result.tokens
-
-
-@given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(2, 5))
+@given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(1, 5))
 @settings(max_examples=20)
 def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget, size):
     """Reordering the rows of the cache loses and mixes up nothing."""
@@ -142,19 +121,6 @@ def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
     logits, _ = network.recompute(prompt)
 
     assert np.exp(log_softmax(logits[2])[NO_SPEECH]) == pytest.approx(result.no_speech_prob)
-
-
-def test_the_work_counters_count_every_pass(toy):
-    """The prompt counts once, then one position a row and step; one transfer a pass."""
-    network = toy(seed=5)
-    result = decoded(
-        network, encode(network), PROMPT, logit_filter=make_filter(), budget=6, beam_size=3
-    )
-    steps = result.work.decoder_forwards - 1
-
-    assert result.work.host_syncs == result.work.decoder_forwards
-    assert len(PROMPT) + 3 * steps == result.work.decoder_positions
-    assert result.work.encoder_frames is None
 
 
 class LoopingNetwork:

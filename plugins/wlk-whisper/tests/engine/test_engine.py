@@ -18,10 +18,9 @@ from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import (
     DecodingOptions,
     WhisperEngine,
-    detect_language,
     transcribe,
 )
-from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.passes import run_alone
 
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
@@ -51,6 +50,7 @@ class ScriptedNetwork:
     n_text_ctx: int = 448
     n_mels: int = 80
     alignment_heads: tuple = ((0, 0), (1, 0))
+    rounding: Rounding = ALONE
     inputs: list = attrs.Factory(list)
     windows: list = attrs.Factory(list)
 
@@ -94,7 +94,9 @@ class ScriptedDecoder:
                 index = max(0, first + row - start)
                 attention[:, row, 25 * index : 25 * (index + 1)] = 1.0
             attention = attention[None] / attention.sum(-1, keepdims=True)
-        return DecoderOutput(logits=logits, cross_attention=attention)
+        return DecoderOutput(
+            logits=logits, cross_attention=attention, rounding=self.network.rounding
+        )
 
     def reorder_cache(self, rows):
         """Change nothing, because all rows are the same."""
@@ -118,9 +120,9 @@ class ScriptedDecoder:
         return logits
 
 
-def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **options):
-    """Return the hypothesis of one engine call."""
-    engine = WhisperEngine(
+def engine_of(network, languages=None):
+    """Return an engine around *network* whose checkpoint knows *languages*."""
+    return WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
         tokenizer_class=Tokenizer,
@@ -128,14 +130,18 @@ def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **opt
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )
+
+
+def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **options):
+    """Return the hypothesis of one engine call."""
     passes = transcribe(
         audio,
-        engine=engine,
+        engine=engine_of(network, languages),
         options=DecodingOptions(**options),
         prompt=prompt,
         language=language,
     )
-    return run_alone(engine.network, passes)
+    return run_alone(network, passes)
 
 
 def timestamped(*words):
@@ -197,12 +203,23 @@ def test_the_language_is_detected_among_those_of_the_checkpoint():
 def test_an_english_only_model_detects_no_language():
     """Its prompt has neither language nor task, and detection takes no pass."""
     network = ScriptedNetwork(n_vocab=51864)
-    passes = detect_language(network, EncoderOutput(10), HF_TOKENIZER)
-    language, work = run_alone(network, passes)
+    _, language, work = run_alone(network, engine_of(network).encode(AUDIO, "fitted", None))
 
     assert "en" == language
     assert [] == network.inputs
     assert work.decoder_forwards is None
+
+
+@pytest.mark.parametrize(("margin", "is_close"), [(0.5, False), (1.5, True)])
+def test_two_languages_that_are_close_in_a_common_pass_are_refused(margin, is_close):
+    """The likeliest leads the next one by one logit."""
+    network = ScriptedNetwork(languages=("fr", "de"), rounding=Rounding(margin=margin))
+    passes = engine_of(network).encode(AUDIO, "fitted", None)
+    if is_close:
+        with pytest.raises(ChoiceTooClose):
+            run_alone(network, passes)
+    else:
+        assert "fr" == run_alone(network, passes)[1]
 
 
 def test_language_and_task_are_those_of_the_call():

@@ -153,23 +153,6 @@ def test_what_a_call_raises_is_raised_for_the_batch(toy):
         )
 
 
-@pytest.mark.parametrize(("count", "batches"), [(1, 0), (3, 1)])
-def test_a_call_that_is_alone_needs_no_batch(toy, count, batches):
-    """A single call runs as it would without other streams."""
-    made = []
-
-    class Network(toy):
-        def new_batch(self):
-            made.append(NoisyBatch(self))
-            return made[-1]
-
-    network = Network()
-    answers = run(network, [partial(search, network)] * count)
-
-    assert batches == len(made)
-    assert [choices(run_alone(network, search(network)))] * count == list(map(choices, answers))
-
-
 @pytest.mark.parametrize("batch", [None, "absent"])
 def test_a_network_without_batches_runs_each_call_alone(toy, batch):
     """It has no method, or arithmetic that is too coarse."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.decoding import DecodingResult
-from wlk_whisper.engine.engine import contains_no_speech, detect_language
+from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, Rounding
 from wlk_whisper.engine.timing import token_boundaries
 
 COARSE = Rounding(margin=0.5, attention=0.01)
@@ -23,15 +23,6 @@ def attention(seed, *, heads=3, rows=8, frames=30):
     scores = -np.square(distance / 3) + random.normal(size=(heads, rows, frames))
     weights = np.exp(scores)
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-
-
-@pytest.mark.parametrize(("lead", "steps"), [(0.4, 1), (0.9, 2), (0.0, 1)])
-def test_a_lead_below_the_margin_is_too_close(lead, steps):
-    """A sum of several choices needs as many margins; alone, every lead holds."""
-    with pytest.raises(ChoiceTooClose, match="leads by"):
-        COARSE.require_lead(lead, steps=steps)
-    COARSE.require_lead(0.5 * steps, steps=steps)
-    ALONE.require_lead(lead, steps=steps)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 2**32), st.floats(1e-4, 0.05))
@@ -105,26 +96,3 @@ def test_a_probability_of_no_speech_at_its_threshold_is_refused(probability, is_
             contains_no_speech(result)
     else:
         assert not contains_no_speech(result)
-
-
-@pytest.mark.parametrize("lead", [0.2, 3.0])
-def test_two_languages_that_are_close_are_refused(toy, lead):
-    """A language is chosen among the likeliest of the candidates."""
-
-    class Tokens:
-        def token_to_id(self, text):
-            return {"<|startoftranscript|>": 1, "<|en|>": 5, "<|de|>": 7}.get(text)
-
-    network = toy(n_vocab=51865, width=1)
-    passes = detect_language(
-        network, network.encode(np.zeros((80, 4))), Tokens(), languages=("en", "de")
-    )
-    next(passes)
-    logits = np.zeros((1, 1, 9), dtype=np.float32)
-    logits[..., 7] = lead
-    output = DecoderOutput(logits=logits, rounding=COARSE)
-
-    with pytest.raises(ChoiceTooClose if lead < COARSE.margin else StopIteration) as ended:
-        passes.send(output)
-    if lead > COARSE.margin:
-        assert "de" == ended.value.value[0]

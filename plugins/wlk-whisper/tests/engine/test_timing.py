@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 import numpy as np
-import pytest
 
 from wlk_whisper.engine.timing import (
     attended_frames,
     dtw,
-    first_columns,
     median_filter,
     token_boundaries,
 )
@@ -106,22 +104,3 @@ def recurrence(cost):
 def test_warping_by_diagonals_takes_the_path_of_the_recurrence(cost):
     """Every cell of the path is the same, also where paths have equal costs."""
     np.testing.assert_array_equal(recurrence(cost), dtw(cost))
-
-
-@given(costs)
-def test_a_path_visits_every_row_and_never_goes_back(cost):
-    """Each row has a first column, and these are in order."""
-    rows, columns = dtw(cost)
-    first = first_columns(rows, columns)
-
-    assert (0, 0) == (rows[0], columns[0])
-    assert cost.shape == (rows[-1] + 1, columns[-1] + 1)
-    assert len(first) == cost.shape[0]
-    assert (np.diff(first) >= 0).all()
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_an_empty_matrix_has_no_path(shape):
-    """An empty matrix is a ValueError."""
-    with pytest.raises(ValueError, match="expected a matrix"):
-        dtw(np.zeros(shape))

@@ -79,11 +79,6 @@ def test_scripts_without_spaces_are_divided_between_characters():
     assert len(words) > 1
 
 
-def test_no_tokens_are_no_words():
-    """An empty text has no words."""
-    assert () == words_of("", tokens=[])[0]
-
-
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20))
 def test_words_joined_are_the_text(text):
     """Nothing but stretches of space is lost."""
@@ -137,13 +132,6 @@ def test_a_word_never_leaves_its_span(start, length, seed):
     (tightened,) = tighten_to_speech([word], noise(4.0, level=0.05, seed=seed))
 
     assert word.start <= tightened.start <= tightened.end <= max(word.end, word.start)
-
-
-def test_audio_too_short_for_energy_changes_nothing():
-    """Fewer than 160 samples have no loudness."""
-    words = (Word(0.0, 0.005, " one"),)
-
-    assert words == tighten_to_speech(words, np.zeros(80, dtype=np.float32))
 
 
 @given(st.integers(0, 6), st.integers(0, 6))

@@ -68,23 +68,6 @@ def test_alignatt_recognises_the_digits_with_fewer_forwards(mlx, name):
     assert 2 * forwards[0] <= forwards[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"device": "cuda"}, "one of auto, cpu, gpu"),
-        ({"dtype": "bfloat16"}, "one of auto, float32, float16"),
-        ({"alignment_heads": "4.0"}, "the model has no head 4.0"),
-        ({"alignment_heads": "all"}, "expected layer.head"),
-        ({"lora_path": "adapter"}, "no option is called 'lora_path'"),
-        ({"compute_type": "int8"}, r"no option is called 'compute_type' \(did you mean dtype"),
-    ],
-)
-def test_loading_refuses_what_it_cannot_do(options, message):
-    """An invalid option is refused with the valid values; MLX runs no LoRA adapters."""
-    with pytest.raises(OptionError, match=message):
-        load_backend("mlx-whisper", "digits", **options)
-
-
 def test_a_directory_of_another_format_is_named(tmp_path):
     """The message has the expected format and the files in the directory."""
     (tmp_path / "config.json").write_text('{"alignment_heads": [[2, 0]]}', encoding="utf-8")
@@ -92,21 +75,6 @@ def test_a_directory_of_another_format_is_named(tmp_path):
 
     with pytest.raises(ModelNotFoundError, match=r"is not a Whisper in mlx-whisper's format"):
         load_backend("mlx-whisper", str(tmp_path))
-
-
-def test_without_a_generation_config_alignatt_is_refused(mlx, tmp_path):
-    """The digits have an unpublished shape, so only their generation config names the heads."""
-    table = json.loads((DIGITS / "generation_config.json").read_text(encoding="utf-8"))
-    save_in_format_of_mlx(tmp_path)
-
-    assert len(table["alignment_heads"]) > 0
-    assert mlx.create_processor(policy="alignatt")
-    with load_backend("mlx-whisper", str(tmp_path)) as bare:
-        assert bare.create_processor(policy="local-agreement")
-        with pytest.raises(OptionError, match=r"policy=alignatt.*alignment_heads=.*local-agree"):
-            bare.create_processor(policy="alignatt")
-    with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0, 3.1") as named:
-        assert named.create_processor(policy="alignatt")
 
 
 @pytest.mark.parametrize(
@@ -124,12 +92,3 @@ def test_uninformative_heads_leave_local_agreement_and_the_option(tmp_path, head
             distilled.create_processor(policy="alignatt")
     with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0,3.1") as named:
         assert named.create_processor(policy="alignatt")
-
-
-def test_the_same_model_in_both_formats_gives_the_same_words(mlx, tmp_path):
-    """mlx-whisper's format and transformers' are two layouts of the same weights."""
-    save_in_format_of_mlx(tmp_path)
-    for name in ("generation_config.json", "wlk.json", "tokenizer.json"):
-        (tmp_path / name).write_bytes((DIGITS / name).read_bytes())
-    with load_backend("mlx-whisper", str(tmp_path)) as converted:
-        assert transcribe(mlx, "fast").tokens == transcribe(converted, "fast").tokens

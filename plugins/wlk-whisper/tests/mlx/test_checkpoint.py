@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 
 import numpy as np
 import pytest
@@ -80,14 +78,6 @@ def test_both_kinds_of_weights_are_read(tmp_path, npz):
         assert mx.array_equal(weight, parameters(loaded)[name]).item(), name
 
 
-def test_a_model_runs_in_the_requested_type(tmp_path):
-    """The type of the saved weights does not matter."""
-    loaded = load_model(save(tmp_path), dtype=mx.float16).whisper
-
-    types = {array.dtype for name, array in parameters(loaded).items() if "heads" not in name}
-    assert {mx.float16} == types
-
-
 def test_heads_among_the_weights_are_returned(tmp_path):
     """mlx-whisper's converter saves them with the weights, as floating point too."""
     heads = mx.array([[0, 1], [1, 0]])
@@ -95,13 +85,6 @@ def test_heads_among_the_weights_are_returned(tmp_path):
     coarse = load_model(save(tmp_path, alignment_heads=heads.astype(mx.float16)), dtype=mx.float32)
 
     assert ((0, 1), (1, 0)) == exact.alignment_heads == coarse.alignment_heads
-
-
-def test_heads_of_a_larger_parent_do_not_fail_the_load(tmp_path):
-    """Distilled models have them; choose_alignment_heads decides whether they are used."""
-    saved = save(tmp_path, alignment_heads=mx.array([[7, 0], [25, 6]]))
-
-    assert ((7, 0), (25, 6)) == load_model(saved, dtype=mx.float32).alignment_heads
 
 
 def test_a_checkpoint_without_heads_has_none(tmp_path):
@@ -162,24 +145,19 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"without": ["decoder.ln.weight"]}, r"Missing 1 parameters: decoder\.ln\.weight"),
         (
             {"decoder__lm_head__weight": mx.zeros((2, 2))},
             r"not in model: decoder\.lm_head\.weight",
         ),
         ({"decoder__ln__weight": mx.zeros(65)}, r"shape \(64,\) but received shape \(65,\)"),
         ({"config": SMALL | {"n_text_layer": 3}}, "has n_text_layer=3, and the weights have 2;"),
-        ({"config": {"n_mels": 80}}, "missing required field `n_audio_ctx`"),
         ({"config": [1]}, r"config\.json is invalid: Expected `object`"),
-        ({"decoder__blocks__1__ln__weight": mx.zeros(64)}, "not in model: decoder"),
         (
             {"without": ["decoder.blocks.1.mlp_ln.bias"]},
             r"Missing 1 parameters: decoder\.blocks\.1\.mlp_ln",
         ),
         ({"config": SMALL | {"n_audio_ctx": 10**6}}, r"<= 30000 - at `\$\.n_audio_ctx`"),
         ({"config": SMALL | {"n_vocab": 10**6}}, "has n_vocab=1000000, and the weights have 96"),
-        ({"config": SMALL | {"n_mels": 128}}, "has n_mels=128, and the weights have 80"),
-        ({"config": SMALL | {"n_text_layer": 0}}, r">= 1 - at `\$\.n_text_layer`"),
         ({"config": SMALL | {"n_audio_head": 3}}, "divides 64 audio channels among 3 heads"),
         ({"config": SMALL | {"quantization": 4}}, r"quantization in config\.json should be"),
         ({"alignment_heads": mx.array([0, 1])}, r"should be pairs, got shape \(2,\)"),
@@ -232,31 +210,3 @@ def test_a_damaged_file_is_named(tmp_path, name):
 
     with pytest.raises(ModelNotFoundError, match=rf"{name} (cannot be read|is damaged)"):
         load_model(tmp_path, dtype=mx.float32)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        lambda: b"no array",
-        lambda: npy(np.zeros(9))[:-8],
-        lambda: npy(np.array([{}])),
-        lambda: b"\x93NUMPY\x07\x00",
-    ],
-    ids=["no array", "cut", "objects", "version"],
-)
-def test_a_damaged_npz_is_refused_in_one_line(tmp_path, content):
-    """MLX reads no pickled objects, and arrays only after their sizes fit the config."""
-    save(tmp_path, npz=True)
-    with zipfile.ZipFile(tmp_path / "weights.npz", "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("a.npy", content())
-
-    with pytest.raises(ModelNotFoundError, match=r"cannot be read|does not fit") as caught:
-        load_model(tmp_path, dtype=mx.float32)
-    assert "\n" not in str(caught.value)
-
-
-def npy(array):
-    """Return an array as the bytes of a file."""
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()

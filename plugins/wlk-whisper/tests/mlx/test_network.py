@@ -11,7 +11,6 @@ import pytest
 
 mx = pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=ImportError)
 
-from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
 from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
 
 from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
@@ -123,54 +122,6 @@ def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network, fea
             assert mx.array_equal(silent[part][:, :, first:], joined[part][:, :, first:])
 
 
-def test_attention_is_a_distribution_over_the_frames_for_every_head(network, encoder_output):
-    """Each new token of each row has weights of each head, and they sum to one."""
-    decoder = network.new_decoder(encoder_output)
-    decoder.reorder_cache([0, 0])
-    output = decoder.forward(
-        np.array([[50258, 50259, 734], [50258, 50259, 1081]]), output_attention=True
-    )
-
-    assert (2, len(HEADS), 3, MEL_FRAMES // 2) == output.cross_attention.shape
-    assert np.float32 == output.cross_attention.dtype
-    np.testing.assert_allclose(output.cross_attention.sum(axis=-1), 1, **EXACT)
-
-
-def test_attention_is_returned_only_on_request(network, encoder_output):
-    """The transfer of attention costs time."""
-    output = network.new_decoder(encoder_output).forward(np.array([[50258]]))
-
-    assert output.cross_attention is None
-
-
-def test_logits_are_returned_for_the_requested_positions(network, encoder_output):
-    """Positions are indices from either end."""
-    tokens = np.array([[50258, 50259, 50359, 50363]])
-    expected = forward_whole(network, encoder_output, tokens).logits
-    output = network.new_decoder(encoder_output).forward(tokens, logits_to_keep=(0, -2))
-
-    assert np.float32 == output.logits.dtype
-    assert (1, 2, network.n_vocab) == output.logits.shape
-    np.testing.assert_allclose(output.logits, expected[:, [0, 2]], **EXACT)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=15)
-@given(st.lists(st.lists(TOKENS, min_size=3, max_size=3), min_size=1, max_size=4))
-def test_rows_side_by_side_equal_each_alone(network, encoder_output, rows):
-    """A row does not depend on its neighbours."""
-    decoder = network.new_decoder(encoder_output)
-    decoder.reorder_cache([0] * len(rows))
-    together = decoder.forward(np.array(rows), logits_to_keep=range(3), output_attention=True)
-
-    for index, row in enumerate(rows):
-        alone = forward_whole(network, encoder_output, [row])
-        np.testing.assert_allclose(together.logits[index], alone.logits[0], **EXACT)
-        np.testing.assert_allclose(
-            together.cross_attention[index], alone.cross_attention[0], **EXACT
-        )
-
-
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(
@@ -235,21 +186,3 @@ def test_half_precision_stays_close(encoder_output, features):
     assert np.float32 == coarse.logits.dtype
     np.testing.assert_allclose(coarse.cross_attention.sum(axis=-1), 1, rtol=0, atol=1e-3)
     np.testing.assert_allclose(coarse.cross_attention, exact.cross_attention, rtol=0, atol=0.05)
-
-
-def test_a_pass_does_not_change_the_model(whisper, network, features):
-    """Modules, their parameters and the arrays of these are the same before and after."""
-
-    def identities():
-        return [(name, id(array)) for name, array in tree_flatten(whisper.parameters())]
-
-    before = identities()
-    forward_whole(network, network.encode(features[:, :MEL_FRAMES]), [[50258, 50259]])
-
-    assert before == identities()
-
-
-def test_the_sizes_are_those_of_the_checkpoint(network):
-    """Decoding plans with these sizes."""
-    assert (80, 51865, 448) == (network.n_mels, network.n_vocab, network.n_text_ctx)
-    assert HEADS == network.alignment_heads

@@ -76,28 +76,6 @@ def test_every_call_may_come_from_a_new_thread(network):
 
 
 @pytest.mark.slow
-def test_two_threads_at_once_equal_two_alone(network):
-    """Decoders that share one model do not mix."""
-    alone = {seed: speculative_decode(network, seed) for seed in (1, 2)}
-    together = {}
-    barrier = threading.Barrier(2)
-
-    def run(seed):
-        barrier.wait(60)
-        together[seed] = speculative_decode(network, seed)
-
-    threads = [threading.Thread(target=run, args=(seed,), daemon=True) for seed in alone]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-
-    for seed, arrays in alone.items():
-        for expected, actual in zip(arrays, together[seed], strict=True):
-            np.testing.assert_array_equal(expected, actual)
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not TASKS.is_dir(), reason="threads of MLX are visible on Linux only")
 def test_threads_that_end_leave_no_threads_of_mlx(network):
     """A server that serves each call from a new thread does not accumulate threads."""

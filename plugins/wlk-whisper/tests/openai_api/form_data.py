@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from email.message import Message
+from email import message_from_bytes
+from email.policy import HTTP
 from io import BytesIO
 import wave
 
@@ -28,14 +29,20 @@ class Part:
 
 def parse_form(content_type: str, body: bytes) -> list[Part]:
     """Return the fields of a form in order; BadRequest for any other body."""
-    header = _header(content_type)
-    boundary = header.get_param("boundary", header="content-type")
-    if header.get_content_type() != "multipart/form-data" or not isinstance(boundary, str):
-        raise BadRequest(f"expected multipart/form-data with a boundary, got {content_type!r}")
-    first, *middle, last = body.split(b"--" + boundary.encode())
-    if first or last != b"--\r\n":
-        raise BadRequest("the form does not begin and end with its boundary")
-    return [_part(chunk) for chunk in middle]
+    form = message_from_bytes(
+        b"content-type: " + content_type.encode() + b"\r\n\r\n" + body, policy=HTTP
+    )
+    if form.get_content_type() != "multipart/form-data" or form.defects:
+        raise BadRequest(f"expected multipart/form-data with its boundary, got {content_type!r}")
+    return [
+        Part(
+            name=part.get_param("name", header="content-disposition"),
+            body=part.get_payload(decode=True),
+            filename=part.get_filename(),
+            content_type=part.get("content-type"),
+        )
+        for part in form.iter_parts()
+    ]
 
 
 def read_wav(file: bytes) -> np.ndarray:
@@ -51,23 +58,3 @@ def read_wav(file: bytes) -> np.ndarray:
     if len(data) != 2 * count or len(file) != 44 + len(data):
         raise BadRequest(f"the header declares {count} samples, the file has {len(data)} bytes")
     return np.frombuffer(data, "<i2").astype(np.float32) / 32768.0
-
-
-def _part(chunk: bytes) -> Part:
-    head, separator, body = chunk.partition(b"\r\n\r\n")
-    if not separator or not head.startswith(b"\r\n") or not body.endswith(b"\r\n"):
-        raise BadRequest("a field of the form is cut off")
-    headers = dict(line.split(": ", 1) for line in head.decode().removeprefix("\r\n").split("\r\n"))
-    headers = {name.lower(): value for name, value in headers.items()}
-    disposition = Message()
-    disposition["content-disposition"] = headers.get("content-disposition", "")
-    name = disposition.get_param("name", header="content-disposition")
-    if disposition.get_content_disposition() != "form-data" or not isinstance(name, str):
-        raise BadRequest("a field of the form has no name")
-    return Part(name, body[:-2], disposition.get_filename(), headers.get("content-type"))
-
-
-def _header(content_type: str) -> Message:
-    header = Message()
-    header["content-type"] = content_type
-    return header

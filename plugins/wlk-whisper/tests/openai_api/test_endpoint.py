@@ -32,13 +32,6 @@ def test_the_url_is_the_option_else_the_environment_else_openai(monkeypatch):
     assert LOCAL == resolve(f"{LOCAL}/").url
 
 
-def test_each_key_has_a_variable_of_its_own(monkeypatch):
-    """The key for another host need not be in the variable of OpenAI's."""
-    monkeypatch.setenv("OTHER_KEY", "gsk-other")
-
-    assert "gsk-other" == resolve("https://there.example/v1", variable="OTHER_KEY").key
-
-
 def test_a_key_is_never_shown():
     """Neither the endpoint nor the refusal of a key instead of its variable shows a key."""
     assert "sk-secret" not in repr(resolve())

@@ -11,7 +11,7 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import FAULTS, response
 from engine_call import transcribe
 
-from wlk_conformance.testing import StreamDriver, load_clip
+from wlk_conformance.testing import load_clip
 from wlk_core import BackendError
 from wlk_core.session.calls import attempt
 
@@ -93,15 +93,6 @@ def test_an_unknown_model_and_a_wrong_path_are_reported(load, server):
         load(base_url=server.url.removesuffix("/v1")).warmup()
 
 
-def test_a_lost_connection_is_retryable(load, server):
-    """A response that breaks off may be complete at the next attempt."""
-    server.next.append(lambda handler: handler.break_off())
-    with pytest.raises(BackendError, match=f"{server.url} cannot be reached, or the conn") as e:
-        transcribe(load(max_retries=0))
-
-    assert e.value.retryable
-
-
 def test_requests_to_busy_and_broken_servers_are_repeated(load, server, pauses):
     """The client waits as Retry-After demands, else longer each time."""
     server.next.extend([response(429, "{}", retry_after="7"), FAULTS[0], FAULTS[3]])
@@ -151,21 +142,3 @@ def test_a_call_ends_when_its_time_is_over(load, server, respond):
     assert e.value.retryable
     assert e.value.is_exhausted
     assert server.arrivals <= 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS[:5], ids=["500", "429", "gone", "cut off", "damaged"])
-def test_a_failure_that_passes_loses_no_word(load, server, pauses, fault):
-    """Every tick of a stream fails twice and is repeated, by the client or by the session."""
-    clip = load_clip("demo")
-    driver = StreamDriver(load().create_processor(buffer_seconds=4.0))
-    for first in range(0, len(clip.audio), 32_000):
-        server.next.extend([fault, fault])
-        driver.insert(clip.audio[first : first + 32_000])
-        attempt(driver.process)
-    server.next.clear()
-    driver.finish()
-
-    assert [word.text.strip() for word in clip.words] == [
-        token.text.strip() for token in driver.tokens
-    ]

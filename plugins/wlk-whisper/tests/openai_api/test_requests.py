@@ -10,15 +10,8 @@ from api_server import response
 from engine_call import EMPTY, REJECTION, recording, transcribe
 import numpy as np
 
-from wlk_conformance.testing import load_clip, noise
-from wlk_core import BackendError, OptionError, StreamClosed
-
-
-def test_loading_sends_nothing(load, server):
-    """The first request is made by warmup or by a stream."""
-    load()
-
-    assert 0 == server.arrivals
+from wlk_conformance.testing import noise
+from wlk_core import BackendError, OptionError, load_backend
 
 
 def test_a_request_has_model_format_and_granularities(load, server):
@@ -124,13 +117,6 @@ def test_the_audio_arrives_unchanged(load, server):
     np.testing.assert_allclose(request.audio, np.clip(audio, -1.0, 1.0), atol=1 / 32768)
 
 
-def test_short_audio_is_padded_to_a_second(load, server):
-    """Endpoints reject audio under a tenth of a second."""
-    transcribe(load(), noise(0.01, seed=1))
-
-    assert 1.0 == server.accepted[0].seconds
-
-
 def test_a_warmup_is_a_second_of_silence(load, server):
     """It costs little and tests URL, key and model."""
     load().warmup()
@@ -140,16 +126,9 @@ def test_a_warmup_is_a_second_of_silence(load, server):
     assert not request.audio.any()
 
 
-@pytest.mark.slow
-def test_a_closed_backend_sends_nothing(load, server):
-    """New streams and warmups are refused; open streams continue."""
-    backend = load()
-    stream = backend.create_processor()
-    backend.close()
-    for call in (backend.warmup, backend.create_processor):
-        with pytest.raises(StreamClosed):
-            call()
-    stream.insert_audio_chunk(load_clip("demo").audio)
+def test_a_connection_without_encryption_is_a_warning(server, caplog):
+    """Requests to this machine are not, because nobody else reads them."""
+    load_backend("openai-api", base_url="http://there.example/v1").close()
+    load_backend("openai-api", base_url=server.url).close()
 
-    assert stream.finish().committed
-    assert server.arrivals
+    assert ["key and audio go to http://there.example/v1 without encryption"] == caplog.messages

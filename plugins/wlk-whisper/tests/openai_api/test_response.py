@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ import pytest
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 
 from wlk_core.streaming import Word
-from wlk_whisper.languages import LANGUAGES
 from wlk_whisper.openai_api.response import (
     MAX_CHARACTERS,
     ResponseError,
@@ -20,7 +18,6 @@ from wlk_whisper.openai_api.response import (
     TranscriptionResponse,
     divide_text,
     in_order,
-    language_code,
     with_leading_space,
 )
 
@@ -66,41 +63,6 @@ def test_the_spelling_is_the_segments_and_the_times_are_the_words():
         Word(0.5, 0.8, " world."),
         Word(1.2, 1.5, " Bye."),
     ) == response.timed_words()
-
-
-def test_without_segments_the_spelling_is_that_of_the_text():
-    """A response with words and text but no segments is complete."""
-    response = parse(text="One, two.", words=[word("One", 0.0), word("two", 0.5)])
-
-    assert [" One,", " two."] == [word.text for word in response.timed_words()]
-
-
-def test_stripped_segments_are_joined_by_the_rule_of_their_script():
-    """Stripped segments get a leading space back, except in scripts without spaces."""
-    english = parse(
-        text="One. Two.",
-        segments=[segment("One.", 0, 1), segment("Two.", 1, 2)],
-        words=[word("One", 0), word("Two", 1)],
-    )
-    chinese = parse(
-        text="你好。世界。",
-        segments=[segment("你好。", 0, 1), segment("世界。", 1, 2)],
-        words=[word("你好", 0), word("世界", 1)],
-    )
-
-    assert " One. Two." == "".join(word.text for word in english.timed_words())
-    assert "你好。世界。" == "".join(word.text for word in chinese.timed_words())
-
-
-def test_only_stripped_segments_get_a_space():
-    """A line break is a space, and segments with a leading space keep it."""
-    response = parse(
-        text="one two.\nthree",
-        segments=[segment("one\ntwo. ", 0, 1), segment(" three", 1, 2), segment("four", 2, 3)],
-        words=[word(text, start) for start, text in enumerate(("one", "two", "three", "four"))],
-    )
-
-    assert [" one", " two.", " three", " four"] == [word.text for word in response.timed_words()]
 
 
 def test_words_inside_the_segments_are_read():
@@ -204,35 +166,10 @@ def test_an_invalid_response_is_one_line(body, message):
     assert len(str(caught.value)) < 400
 
 
-def test_only_a_damaged_response_is_worth_a_retry():
-    """A retry may complete a cut-off response, and returns the same page of HTML."""
-    for body, is_damaged in (('{"text"', True), ("<html>", False), ("{}", False)):
-        with pytest.raises(ResponseError) as caught:
-            TranscriptionResponse.parse(body, audio_seconds=30.0)
-
-        assert is_damaged == caught.value.is_damaged
-
-
 def test_a_language_that_whisper_does_not_support_is_none():
     """The language of a response is a declared code or None."""
     for name, code in (("german", "de"), ("haitian creole", "ht"), ("yue", "yue"), ("x", None)):
         assert code == parse(text="", language=name).language
-
-
-def test_every_name_and_code_leads_to_its_language():
-    """Names, codes and ISO 639-1 are distinct."""
-    assert list(LANGUAGES) == [language_code(code) for code in LANGUAGES]
-    assert ("de", "zh", "jw") == tuple(map(language_code, ("German ", "mandarin", "jv")))
-
-
-def test_a_probability_that_is_not_finite_drops_nothing():
-    """Only a number above 0.9 marks a segment as silence."""
-    for value in (math.nan, None, 0):
-        part = segment(" One.", 0, 1, no_speech_prob=value)
-
-        assert [" One."] == [
-            word.text for word in parse(text="One.", segments=[part]).timed_segments()
-        ]
 
 
 def test_control_characters_never_reach_a_transcript():

@@ -14,13 +14,8 @@ from wlk_conformance.testing import (
     clip_names,
     connected_digits,
     load_clip,
-    noise,
-    silence,
 )
-from wlk_core import BackendError, BackendUnavailable, OptionError, load_backend
-from wlk_whisper.torch.network import TorchDecoder
-
-POLICIES = ["alignatt", "local-agreement"]
+from wlk_core import BackendUnavailable, OptionError, load_backend
 
 
 @pytest.fixture(scope="module")
@@ -70,83 +65,9 @@ def test_a_beam_gives_the_words_of_the_beam_of_faster_whisper(whisper, backend, 
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_fitted_window_gives_the_words_of_the_full_one(whisper, policy):
-    """Less is encoded for the same words."""
-    audio = connected_digits(6, seed=4).audio
-    full, fitted = (
-        transcribe(whisper, audio, policy=policy, audio_context=context, language="en")
-        for context in ("full", "fitted")
-    )
-
-    assert texts(full) == texts(fitted)
-    assert fitted.processor.stats.encoder_frames < full.processor.stats.encoder_frames / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
-    "audio", [silence(6.0), noise(6.0, level=0.05, seed=2)], ids=["zeros", "white noise"]
-)
-def test_audio_without_speech_has_no_words(whisper, policy, audio):
-    """Silence and noise commit nothing."""
-    assert () == transcribe(whisper, audio, policy=policy).tokens
-
-
-@pytest.mark.slow
-def test_work_is_counted_by_pass(whisper):
-    """Every pass of the decoder is one transfer, of at least one position."""
-    stats = transcribe(whisper, load_clip("demo").audio, policy="local-agreement").processor.stats
-
-    assert stats.decoder_forwards == stats.host_syncs > 0
-    assert stats.decoder_positions >= stats.decoder_forwards
-    assert 0 < stats.detokenised_ids < stats.decoder_positions
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("call", [1, 4, 30])
-def test_a_fault_in_the_middle_of_a_text_loses_nothing(whisper, monkeypatch, policy, call):
-    """A pass that fails changes nothing: after a retry the words are those without the fault."""
-    audio = connected_digits(5, seed=7).audio
-    expected = transcribe(whisper, audio, policy=policy, language="en").tokens
-    passes, faults = [], 0
-
-    def faulty(decoder, *arguments, **options):
-        passes.append(None)
-        if len(passes) == call:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return forward(decoder, *arguments, **options)
-
-    forward = TorchDecoder.forward
-    monkeypatch.setattr(TorchDecoder, "forward", faulty)
-    driver = StreamDriver(whisper.create_processor(policy=policy, language="en"))
-    for first in range(0, len(audio), 16_000):
-        driver.insert(audio[first : first + 16_000])
-        try:
-            driver.process()
-        except BackendError as error:
-            assert "CUDA out of memory" in str(error)
-            faults += 1
-    driver.drain()
-    driver.finish()
-
-    assert 1 == faults or len(passes) < call
-    assert expected == driver.tokens
-
-
 def test_the_digits_checkpoint_runs_in_float32(whisper):
     """The checkpoint was saved in float16 and declares float32, so float32 runs."""
     assert torch.float32 == whisper.engine.network.dtype
-
-
-def test_warmup_runs_the_model_in_every_way_of_its_streams(whisper):
-    """One engine call is of LocalAgreement, one times words, and one is of AlignAtt."""
-    before = whisper.engine_calls.count
-    whisper.warmup()
-
-    assert before + 3 == whisper.engine_calls.count
 
 
 @pytest.mark.parametrize(
@@ -154,32 +75,13 @@ def test_warmup_runs_the_model_in_every_way_of_its_streams(whisper):
     [
         ({"language": "fr"}, "recognises en only"),
         ({"task": "translate"}, "choose a multilingual model to translate"),
-        ({"policy": "simul"}, "one of alignatt, local-agreement"),
         ({"policy": "local-agreement", "border_seconds": 0.2}, "takes no border_seconds"),
-        ({"border_seconds": 6.0}, "between 0 and 5"),
-        ({"border_frames": 10}, "did you mean border_seconds"),
-        ({"alignment_heads": "2.0"}, "is an option of load_backend"),
     ],
 )
 def test_a_stream_refuses_what_it_cannot_do(whisper, arguments, message):
     """No argument is ignored silently."""
     with pytest.raises(OptionError, match=message):
         whisper.create_processor(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dtype": "int8"}, "one of auto, float32, float16, bfloat16"),
-        ({"alignment_heads": "9.0"}, "the model has no head 9.0"),
-        ({"alignment_heads": "two"}, r"expected layer\.head"),
-        ({"compute_type": "int8"}, r"no option is called 'compute_type' \(did you mean dtype"),
-    ],
-)
-def test_loading_refuses_what_it_cannot_do(options, message):
-    """An invalid option is refused with the valid values."""
-    with pytest.raises(OptionError, match=message):
-        load_backend("whisper", "digits", **options)
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])

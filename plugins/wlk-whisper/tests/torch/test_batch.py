@@ -123,15 +123,6 @@ def test_rows_that_come_go_and_branch_have_the_numbers_of_passes_alone(network, 
             assert output.rounding.margin > 0
 
 
-def test_a_decoder_of_a_batch_runs_without_the_others(network):
-    """Its own forward is a pass of one stream."""
-    output = network.new_batch().encode(encoder_passes(windows([10, 12])))[1]
-    tokens = np.array([[4, 9, 2]])
-    expected = network.new_decoder(network.encode(windows([10, 12])[1])).forward(tokens)
-
-    assert_close(expected, network.new_decoder(output).forward(tokens))
-
-
 def test_a_batch_is_free_when_its_decoders_are_gone(network):
     """No cycle keeps keys and values until the next collection of garbage."""
     gc.disable()

@@ -71,21 +71,10 @@ def test_a_merged_adapter_gives_the_numbers_of_peft(tmp_path):
     assert np.abs(logits() - logits(directory)).max() > 1e-2
 
 
-def test_an_adapter_of_zeros_changes_nothing(tmp_path):
-    """Fresh adapters add nothing yet."""
-    np.testing.assert_array_equal(logits(), logits(make_adapter(tmp_path, is_zero=True)))
-
-
 def change_config(directory, **entries):
     """Change entries of the adapter's config."""
     path = directory / "adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
-
-
-def remove_everything(directory):
-    """Delete all files."""
-    for path in directory.iterdir():
-        path.unlink()
 
 
 def pickle_weights(directory):
@@ -121,34 +110,15 @@ def unknown_kind(directory):
     change_config(directory, peft_type="NO_SUCH_KIND")
 
 
-def other_kind(directory):
-    """Declare another kind that peft has."""
-    change_config(directory, peft_type="IA3")
-
-
-def list_config(directory):
-    """Leave a list instead of a table."""
-    (directory / "adapter_config.json").write_text("[]")
-
-
-def break_config(directory):
-    """Make the configuration unreadable."""
-    (directory / "adapter_config.json").write_text("{")
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (remove_everything, r"no adapter_config\.json and no adapter_model\.safetensors"),
         (pickle_weights, r"no adapter_model\.safetensors"),
         (truncate_weights, "does not fit the model"),
         (remove_weight, "1 weights are missing or unknown"),
         (target_other_modules, "does not fit the model"),
         (change_rank, "does not fit the model: .*size mismatch"),
         (unknown_kind, "has peft_type LORA, got 'NO_SUCH_KIND'; merge"),
-        (other_kind, "has peft_type LORA, got 'IA3'; merge"),
-        (list_config, r"adapter_config\.json is invalid: Expected `object`"),
-        (break_config, r"adapter_config\.json is damaged"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -160,14 +130,6 @@ def test_an_adapter_that_does_not_fit_is_named(tmp_path, damage, message):
     with pytest.raises(OptionError, match=message) as caught:
         load_backend("whisper", "digits", lora_path=str(directory))
     assert "\n" not in str(caught.value)
-
-
-def test_an_adapter_is_found_in_the_home_directory(tmp_path, monkeypatch):
-    """A tilde has the same meaning as in the model and in cache_dir."""
-    make_adapter(tmp_path / "adapter")
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    np.testing.assert_array_equal(logits("~/adapter"), logits(tmp_path / "adapter"))
 
 
 def test_without_peft_the_command_that_installs_it_is_named(tmp_path, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -13,9 +11,6 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_whisper.engine.decoding import decode
-from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.torch.checkpoint import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
 from wlk_whisper_digits import checkpoint_directory
@@ -104,34 +99,20 @@ def test_any_shape_of_whisper_gives_the_numbers_of_transformers(tmp_path, shape)
     np.testing.assert_allclose(attention, output.cross_attention, atol=1e-6)
 
 
-@pytest.mark.parametrize("frames", [2, 200, 700, 3000])
-def test_a_window_of_any_length_has_an_encoder_frame_for_two_mel_frames(network, frames):
-    """The encoder output is padded on request only."""
-    encoder_output = network.encode(features(frames))
-    output = network.new_decoder(encoder_output).forward(np.array([TEXT]), output_attention=True)
-
-    assert frames // 2 == encoder_output.frames == output.cross_attention.shape[-1]
-    np.testing.assert_allclose(1.0, output.cross_attention.sum(-1), rtol=1e-5)
-
-
 def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
     """The decoder attends to the frames of the audio, then to those of 30 s of silence."""
     audio, padded = (network.encode(features(200), is_padded=padded) for padded in (False, True))
 
     assert 1500 == padded.frames
     for own, silent, joined in zip(
-        audio.cross_kv, network.encoder.silence.cross_kv, padded.cross_kv, strict=True
+        audio.memory.cross_kv,
+        network.encoder.silence.cross_kv,
+        padded.memory.cross_kv,
+        strict=True,
     ):
         for part in range(2):
             assert torch.equal(own[part], joined[part][:, :, :100])
             assert torch.equal(silent[part][:, :, 100:], joined[part][:, :, 100:])
-
-
-@pytest.mark.parametrize("frames", [0, 3, 3002])
-def test_an_invalid_window_is_refused(network, frames):
-    """The number of mel frames must be even, positive and within the encoder's positions."""
-    with pytest.raises(ValueError, match="even number of frames up to 3000"):
-        network.encode(features(frames))
 
 
 @pytest.mark.parametrize("pieces", [(1,) * 9, (4, 1, 1, 3), (8, 1)], ids=str)
@@ -151,20 +132,6 @@ def test_a_text_in_pieces_gives_the_numbers_of_one_pass(network, pieces):
     np.testing.assert_allclose(whole.cross_attention, np.concatenate(attention, axis=2), atol=1e-5)
 
 
-def test_requesting_attention_does_not_change_the_logits(network):
-    """Attention weights are computed beside the fused kernel, not instead of it."""
-    encoder_output = network.encode(features(400))
-    with_attention, without = (
-        network.new_decoder(encoder_output).forward(
-            np.array([TEXT]), output_attention=output_attention
-        )
-        for output_attention in (True, False)
-    )
-
-    np.testing.assert_array_equal(with_attention.logits, without.logits)
-    assert without.cross_attention is None
-
-
 def test_rows_continue_from_the_rows_of_reorder_cache(network):
     """Reordered, repeated and dropped rows equal texts decoded on their own."""
     encoder_output = network.encode(features(400))
@@ -182,20 +149,6 @@ def test_rows_continue_from_the_rows_of_reorder_cache(network):
     np.testing.assert_allclose(np.stack(alone), logits, rtol=1e-5, atol=5e-5)
 
 
-def test_too_many_tokens_are_refused_and_change_nothing(network):
-    """A decoder continues after a refused call as if it had not been made."""
-    decoder = network.new_decoder(network.encode(features(200)))
-    before = decoder.forward(np.array([TEXT[:4]])).logits
-    with pytest.raises(ValueError, match="at most 448 tokens in a row, got 449"):
-        decoder.forward(np.zeros((1, 445), dtype=np.int64))
-    other = network.new_decoder(network.encode(features(200)))
-
-    np.testing.assert_array_equal(before, other.forward(np.array([TEXT[:4]])).logits)
-    np.testing.assert_array_equal(
-        decoder.forward(np.array([[1732]])).logits, other.forward(np.array([[1732]])).logits
-    )
-
-
 def test_a_pass_does_not_change_the_model(whisper, network):
     """Parameters, hooks and modules are the same before and after."""
 
@@ -211,47 +164,6 @@ def test_a_pass_does_not_change_the_model(whisper, network):
 
     assert before == state()
     assert not any(value.requires_grad for value in whisper.parameters())
-
-
-def test_passes_in_threads_equal_passes_alone(network):
-    """Decoders share no state."""
-    logit_filter = LogitFilter(
-        sot=50258,
-        eot=50257,
-        no_speech=50362,
-        timestamp_begin=50364,
-        suppress_tokens=np.arange(50258, 50364),
-        begin_suppress_tokens=np.array([], dtype=np.int64),
-        has_timestamps=True,
-    )
-
-    def decode_seed(seed):
-        passes = decode(
-            network,
-            network.encode(features(300, seed)),
-            TEXT[:3],
-            logit_filter=logit_filter,
-            budget=12,
-            beam_size=1 + seed % 3,
-            output_attention=True,
-        )
-        return run_alone(network, passes)
-
-    alone = [decode_seed(seed) for seed in range(4)]
-    together = [None] * 4
-
-    def run(seed):
-        together[seed] = decode_seed(seed)
-
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    for expected, actual in zip(alone, together, strict=True):
-        assert expected.tokens == actual.tokens
-        np.testing.assert_array_equal(expected.cross_attention, actual.cross_attention)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

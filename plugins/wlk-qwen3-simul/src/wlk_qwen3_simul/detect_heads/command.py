@@ -26,14 +26,7 @@ MAX_HEADS = 20  # as many as in the published lists
 MIN_SHARE = 0.8  # of the best score
 
 
-def choose(
-    scores: Scores,
-    model: str,
-    *,
-    clips: int,
-    max_heads: int = MAX_HEADS,
-    min_share: float = MIN_SHARE,
-) -> AlignmentHeads:
+def choose(scores: Scores, model: str, *, clips: int) -> AlignmentHeads:
     """
     Return the heads that *scores* justify.
 
@@ -41,7 +34,7 @@ def choose(
         OptionError: every head scores close to chance.
 
     """
-    row, best = best_heads(scores, max_heads=max_heads, min_share=min_share)
+    row, best = best_heads(scores, max_heads=MAX_HEADS, min_share=MIN_SHARE)
     if not best or (best[0].score or 0.0) < MIN_BEST_SCORE:
         raise OptionError(
             f"no head of {model} attends to the spoken word: the best score is "
@@ -72,13 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("model", help="size alias, repository or directory")
     parser.add_argument("--manifest", type=Path, required=True, help="clips and their words, JSONL")
     parser.add_argument("--output", type=Path, required=True, help="heads file to write")
-    parser.add_argument("--name", help="name of the model in the file; by default MODEL")
-    parser.add_argument(
-        "--most", type=int, default=MAX_HEADS, help="most heads to write (%(default)s)"
-    )
-    parser.add_argument(
-        "--least", type=float, default=MIN_SHARE, help="share of the best score (%(default)s)"
-    )
     parser.add_argument(
         "--device", default="cpu", choices=TORCH_DEVICES, help="device of the model (%(default)s)"
     )
@@ -93,13 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             device=options.device,
             cache_dir=options.cache_dir,
         )
-        found = choose(
-            scores,
-            options.name or options.model,
-            clips=len(clips),
-            max_heads=options.most,
-            min_share=options.least,
-        )
+        found = choose(scores, options.model, clips=len(clips))
         options.output.write_text(found.to_json(), encoding="utf-8")
     except (WLKError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- a command's own output

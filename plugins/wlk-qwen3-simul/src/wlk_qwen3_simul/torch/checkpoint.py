@@ -158,7 +158,10 @@ def read_config(
     try:
         config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
     except _CONFIG_ERRORS as error:
-        raise _invalid(path, " ".join(str(error).split())) from error
+        raise ModelNotFoundError(
+            f"{path} does not describe a Qwen3-ASR: {' '.join(str(error).split())}; pull the "
+            "model again"
+        ) from error
     if tensors is not None:
         # transformers has further names for the same sizes, and the last in the file counts.
         check_config(directory, config.to_dict(), tensors)
@@ -186,12 +189,6 @@ def _convert(table: dict[str, Any]) -> dict[str, Any]:
         "audio_token_id": thinker.get("audio_token_id", 151676),
         "tie_word_embeddings": ties_head(table),
     }
-
-
-def _invalid(path: Path, reason: str) -> ModelNotFoundError:
-    return ModelNotFoundError(
-        f"{path} does not describe a Qwen3-ASR: {reason}; pull the model again"
-    )
 
 
 def _check_keys(directory: Path, report: dict[str, Any]) -> None:

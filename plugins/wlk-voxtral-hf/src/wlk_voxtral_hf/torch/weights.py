@@ -14,13 +14,9 @@ from transformers.utils import logging as transformers_logging
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import (
-    check_sizes,
-    read_json_table,
-    read_safetensors_headers,
-    weight_names,
-)
-from wlk_voxtral_hf.checkpoint import CONFIG, SIZES
+from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
+from wlk_voxtral.sizes import check_config
+from wlk_voxtral_hf.checkpoint import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +56,10 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
     path = directory / CONFIG
     table = read_json_table(path)
-    check_sizes(table, SIZES, tensors, path=path)
+    check_config(table, tensors, path=path)
     try:
         # transformers has further names for the same sizes, and the last in the file counts.
-        check_sizes(VoxtralRealtimeConfig.from_dict(table).to_dict(), SIZES, tensors, path=path)
+        check_config(VoxtralRealtimeConfig.from_dict(table).to_dict(), tensors, path=path)
         with _quiet_transformers():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
                 directory,
@@ -79,7 +75,11 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
             raise out_of_memory(
                 name, needed=needed, available=available, device=device.type, remedy=remedy
             ) from error
-        raise _unreadable(directory, error) from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ModelNotFoundError(
+            f"{directory} could not be loaded as a Voxtral Realtime model: "
+            f"{' '.join(lines[:2]) or type(error).__name__}; convert or pull it again"
+        ) from error
     _check_complete(directory, loaded[1])
     return model.eval().requires_grad_(False)
 
@@ -110,15 +110,6 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
     raise ModelNotFoundError(
         f"{directory} is in the layout of transformers and could not be loaded: {reason}; "
         "pull the model again"
-    )
-
-
-def _unreadable(directory: Path, error: BaseException) -> ModelNotFoundError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = " ".join(lines[:2]) or type(error).__name__
-    return ModelNotFoundError(
-        f"{directory} could not be loaded as a Voxtral Realtime model: {reason}; "
-        "convert or pull it again"
     )
 
 

@@ -13,10 +13,10 @@ from wlk_core.frameworks.mlx import DTYPES, available_memory, shared_stream
 from wlk_core.plugins import locate
 from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.engine import VoxtralEngine
+from wlk_voxtral.weight_names import layout_of
 from wlk_voxtral_mlx.checkpoint import read_checkpoint
 from wlk_voxtral_mlx.mlx.network import MlxNetwork
 from wlk_voxtral_mlx.mlx.voxmlx_model import load_voxmlx, require_voxmlx
-from wlk_voxtral_mlx.mlx.weight_names import layout_of
 from wlk_voxtral_mlx.mlx.weights import WeightError, build_model, read_tensors, weight_bytes
 
 if TYPE_CHECKING:

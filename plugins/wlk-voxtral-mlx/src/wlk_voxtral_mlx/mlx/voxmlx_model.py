@@ -14,7 +14,7 @@ from wlk_voxtral_mlx.mlx.weights import WeightError, evaluate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wlk_voxtral_mlx.mlx.weight_names import Layout
+    from wlk_voxtral.weight_names import Layout
 
 __all__ = ["load_voxmlx", "require_voxmlx"]
 

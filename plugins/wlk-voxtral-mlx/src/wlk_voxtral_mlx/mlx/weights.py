@@ -8,16 +8,16 @@ from mlx import nn
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from wlk_voxtral.weight_names import IGNORED, module_weight
+from wlk_voxtral_mlx.checkpoint import weight_files
 from wlk_voxtral_mlx.mlx.modules import KERNEL, Voxtral
-from wlk_voxtral_mlx.mlx.sizes import weight_files
-from wlk_voxtral_mlx.mlx.weight_names import IGNORED, module_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from wlk_voxtral.weight_names import WeightName
     from wlk_voxtral_mlx.checkpoint import ModelConfig
-    from wlk_voxtral_mlx.mlx.weight_names import WeightName
 
 __all__ = [
     "WeightError",

@@ -63,10 +63,7 @@ def transcribe_aligned(
 
     """
     del first_sample, remainder_samples  # cuts lie between words
-    encoder_output, work = yield from engine.encode(audio, options.context)
-    if language is None:
-        language, detection_work = yield from engine.detect_language(encoder_output)
-        work += detection_work
+    encoder_output, language, work = yield from engine.encode(audio, options.context, language)
     tokenizer = engine.tokenizer(language, options.task)
     forced = build_prompt(
         tokenizer,

@@ -39,7 +39,6 @@ __all__ = [
     "DecodingOptions",
     "WhisperEngine",
     "contains_no_speech",
-    "detect_language",
     "transcribe",
 ]
 
@@ -105,19 +104,49 @@ class WhisperEngine:
         return run(self.network, calls)
 
     def encode(
-        self, audio: NDArray[np.float32], context: AudioContext
-    ) -> Passes[tuple[EncoderOutput, WorkCounters]]:
-        """Return the encoder output of *audio* in its window, and the work counters."""
+        self, audio: NDArray[np.float32], context: AudioContext, language: str | None
+    ) -> Passes[tuple[EncoderOutput, str, WorkCounters]]:
+        """
+        Return the encoder output of *audio* in its window, its language, and the work counters.
+
+        Where *language* is None it is detected among those of the checkpoint.  An English-only
+        model takes no pass for it.
+
+        Raises:
+            ChoiceTooClose: the language may be another one in a pass without other streams.
+
+        """
         mel_frames = window_mel_frames(len(audio), context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
-        output = yield EncoderPass(features=features, is_padded=context == "padded")
-        return output, WorkCounters(encoder_frames=mel_frames)
+        encoder_output = yield EncoderPass(features=features, is_padded=context == "padded")
+        work = WorkCounters(encoder_frames=mel_frames)
+        if language is None and self.is_multilingual:
+            language = yield from self._detect_language(encoder_output)
+            work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
+        return encoder_output, language or "en", work
 
-    def detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, WorkCounters]]:
-        """Return the likeliest of the checkpoint's languages, and the work counters."""
-        return detect_language(
-            self.network, encoder_output, self.hf_tokenizer, languages=self.checkpoint.languages
+    def _detect_language(self, encoder_output: EncoderOutput) -> Passes[str]:
+        candidates = self.checkpoint.languages or LANGUAGES
+        ids = {
+            code: self.hf_tokenizer.token_to_id(f"<|{code}|>")
+            for code in LANGUAGES
+            if code in candidates
+        }
+        start = self.hf_tokenizer.token_to_id("<|startoftranscript|>")
+        output: DecoderOutput = yield DecoderPass(
+            decoder=self.network.new_decoder(encoder_output),
+            tokens=np.array([[start]], dtype=np.int64),
         )
+        # Codes without a token (yue, before large-v3) are left out.
+        logits = {
+            code: float(output.logits[0, -1, token])
+            for code, token in ids.items()
+            if token is not None
+        }
+        language = max(logits, key=logits.__getitem__)
+        for code in logits.keys() - {language}:
+            output.rounding.require_lead(logits[language] - logits[code])
+        return language
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
@@ -195,40 +224,6 @@ def contains_no_speech(result: DecodingResult) -> bool:
     return result.no_speech_prob > NO_SPEECH_THRESHOLD
 
 
-def detect_language(
-    network: Network,
-    encoder_output: EncoderOutput,
-    hf_tokenizer: HfTokenizer,
-    *,
-    languages: Sequence[str] | None = None,
-) -> Passes[tuple[str, WorkCounters]]:
-    """
-    Return the likeliest language of an encoder output, and the work counters.
-
-    *languages* are the candidates, None for all of Whisper's.  An English-only model returns
-    English without a forward pass.
-
-    Raises:
-        ChoiceTooClose: a choice may be another one in a pass without other streams.
-
-    """
-    if network.n_vocab < MULTILINGUAL_ROWS:
-        return "en", WorkCounters()
-    codes = [code for code in LANGUAGES if languages is None or code in languages]
-    ids = {code: hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
-    # Codes without a token (yue, before large-v3) are left out.
-    ids_with_token = {code: token for code, token in ids.items() if token is not None}
-    start = np.array([[hf_tokenizer.token_to_id("<|startoftranscript|>")]], dtype=np.int64)
-    output: DecoderOutput = yield DecoderPass(
-        decoder=network.new_decoder(encoder_output), tokens=start
-    )
-    logits = {code: float(output.logits[0, -1, token]) for code, token in ids_with_token.items()}
-    language = max(logits, key=logits.__getitem__)
-    for code in logits.keys() - {language}:
-        output.rounding.require_lead(logits[language] - logits[code])
-    return language, WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
-
-
 def transcribe(
     audio: NDArray[np.float32],
     *,
@@ -249,10 +244,7 @@ def transcribe(
         ChoiceTooClose: a choice may be another one in a pass without other streams.
 
     """
-    encoder_output, work = yield from engine.encode(audio, options.context)
-    if language is None:
-        language, detection_work = yield from engine.detect_language(encoder_output)
-        work += detection_work
+    encoder_output, language, work = yield from engine.encode(audio, options.context, language)
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
     result = yield from decode(

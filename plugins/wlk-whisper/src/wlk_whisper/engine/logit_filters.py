@@ -47,8 +47,8 @@ class LogitFilter:
         tokenizer: Tokenizer,
         *,
         has_timestamps: bool,
+        suppress_tokens: Sequence[int],
         begin_suppress_tokens: Sequence[int] | None = None,
-        suppress_tokens: Sequence[int] | None = None,
     ) -> Self:
         """
         Return the filter of a vocabulary.
@@ -56,9 +56,9 @@ class LogitFilter:
         Args:
             tokenizer: supplies the ids of the special tokens.
             has_timestamps: whether the text contains timestamps.
+            suppress_tokens: non-speech tokens (brackets, notes, ...).
             begin_suppress_tokens: from the checkpoint's generation config; None means a blank
                 and the end of text, the defaults of openai/whisper.
-            suppress_tokens: non-speech tokens (brackets, notes, ...); None means openai/whisper's.
 
         """
         first = (
@@ -66,14 +66,13 @@ class LogitFilter:
             if begin_suppress_tokens is None
             else begin_suppress_tokens
         )
-        non_speech = tokenizer.non_speech_tokens if suppress_tokens is None else suppress_tokens
         special = range(tokenizer.eot + 1, tokenizer.timestamp_begin)
         return cls(
             sot=tokenizer.sot,
             eot=tokenizer.eot,
             no_speech=tokenizer.no_speech,
             timestamp_begin=tokenizer.timestamp_begin,
-            suppress_tokens=np.array(sorted({*non_speech, *special}), dtype=np.int64),
+            suppress_tokens=np.array(sorted({*suppress_tokens, *special}), dtype=np.int64),
             begin_suppress_tokens=np.array(sorted(set(first)), dtype=np.int64),
             has_timestamps=has_timestamps,
         )

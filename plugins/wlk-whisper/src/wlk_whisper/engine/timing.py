@@ -68,14 +68,8 @@ def dtw(cost: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     are broken as in openai/whisper: backwards, first by the previous column, then by the previous
     row.  Each anti-diagonal is computed at once, because none of its cells depends on another, so
     there are rows + columns numpy calls instead of rows x columns.
-
-    Raises:
-        ValueError: the matrix is empty.
-
     """
     rows, columns = cost.shape
-    if rows == 0 or columns == 0:
-        raise ValueError(f"expected a matrix with rows and columns, got {cost.shape}")
     moves = np.full((rows, columns), _RIGHT, dtype=np.int8)
     # Total costs of the two previous anti-diagonals, by row.  They are shifted by one, so that the
     # row before the first exists and is infinitely far.

@@ -52,9 +52,7 @@ def load(
         logger.warning("key and audio go to %s without encryption", endpoint.url)
     client = ApiClient(endpoint, name, timeout_seconds=timeout_seconds, max_retries=max_retries)
     logger.info("audio goes to %s, model %s", endpoint.url, name)
-    return LoadedBackend(
-        spec, client, open_stream=_open_stream, warmup=_warm_up, release=_log_usage
-    )
+    return LoadedBackend(spec, client, open_stream=_open_stream, warmup=_warm_up)
 
 
 def _open_stream(
@@ -84,12 +82,3 @@ def _warm_up(client: ApiClient, calls: EngineCalls) -> None:
     A list of models would cost less, but many compatible servers have none.
     """
     calls.wrap(client.transcribe)(np.zeros(SAMPLE_RATE, np.float32), prompt="", language=None)
-
-
-def _log_usage(client: ApiClient) -> None:
-    logger.info(
-        "sent %.1f s of audio in %d requests to %s",
-        client.usage.audio_seconds,
-        client.usage.requests,
-        client.endpoint.url,
-    )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import wave
 import weakref
 
-import attrs
 import numpy as np
 import openai
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from wlk_whisper.openai_api.endpoint import Endpoint
 
-__all__ = ["ApiClient", "Usage"]
+__all__ = ["ApiClient"]
 
 # OpenAI rejects audio under 0.1 s and bills whole seconds, so shorter audio is padded to a second.
 MIN_SAMPLES = SAMPLE_RATE
@@ -42,17 +41,9 @@ _BUSY = frozenset({408, 409, 429})  # the official client repeats these, and tho
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
-@attrs.define(kw_only=True)
-class Usage:
-    """Requests and the seconds of audio in them, without what the official client repeats."""
-
-    requests: int = 0
-    audio_seconds: float = 0.0
-
-
 class ApiClient:
     """
-    A model at an endpoint; calls may come from any thread, and `usage` counts them.
+    A model at an endpoint; calls may come from any thread.
 
     Requests run on an event loop in a thread of the client, because a task can be cancelled when
     the time of a call is over, whatever it waits for.  The timeouts of HTTP libraries count for
@@ -65,7 +56,6 @@ class ApiClient:
     ) -> None:
         self.endpoint = endpoint
         self.model = model
-        self.usage = Usage()
         self._timeout_seconds = timeout_seconds
         self._client = openai.AsyncOpenAI(
             api_key=endpoint.key,
@@ -127,7 +117,7 @@ class ApiClient:
         padded = np.pad(audio, (0, max(0, MIN_SAMPLES - len(audio))))
         seconds = len(padded) / SAMPLE_RATE
         path = "/audio/transcriptions" if task == "transcribe" else "/audio/translations"
-        request = self._post(path, bodies, _pcm_wav(padded), seconds)
+        request = self._post(path, bodies, _pcm_wav(padded))
         answer = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
             response = TranscriptionResponse.parse(answer.result(), audio_seconds=seconds)
@@ -141,9 +131,7 @@ class ApiClient:
             answer.cancel()  # after Ctrl-C nothing is sent any more
         raise failure  # not in the block above, whose error references the key
 
-    async def _post(
-        self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes, seconds: float
-    ) -> str:
+    async def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
         """
         Return the response to the first of *bodies* that the endpoint accepts.
 
@@ -152,8 +140,6 @@ class ApiClient:
         """
         async with asyncio.timeout(self._timeout_seconds):
             for body in bodies:
-                self.usage.requests += 1
-                self.usage.audio_seconds += seconds
                 try:
                     return await self._client.post(
                         path,

@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.kv_pages import PagedCache
     from wlk_whisper.engine.network import EncoderPass, Rounding
-    from wlk_whisper.torch.encoder import TorchEncoder, TorchEncoderOutput
+    from wlk_whisper.torch.encoder import CrossKeysValues, TorchEncoder
     from wlk_whisper.torch.layers import AttendingHeads
 
-__all__ = ["BatchDecoder", "BatchEncoderOutput", "TorchBatch"]
+__all__ = ["TorchBatch", "TorchDecoder", "TorchEncoderOutput"]
 
 NO_WINDOW = 1 << 40  # positions; more than a decoder has
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class BatchEncoderOutput:
+class TorchEncoderOutput:
     """The encoder output of one stream in a batch."""
 
     batch: TorchBatch
-    memory: TorchEncoderOutput
+    memory: CrossKeysValues
 
     @property
     def frames(self) -> int:
@@ -55,12 +55,12 @@ class BatchEncoderOutput:
 class _CrossMemory:
     """Keys and values of several streams, padded to the longest, [streams, heads, frames, size]."""
 
-    streams: tuple[TorchEncoderOutput, ...]
+    streams: tuple[CrossKeysValues, ...]
     layers: tuple[KeysValues, ...]
     mask: torch.Tensor | None  #: bool[streams, 1, 1, frames], true where a stream has the frame
 
     @classmethod
-    def of(cls, streams: Sequence[TorchEncoderOutput]) -> _CrossMemory:
+    def of(cls, streams: Sequence[CrossKeysValues]) -> _CrossMemory:
         layers = [
             tuple(
                 pad_sequence([part[0].transpose(0, 1) for part in parts], batch_first=True)
@@ -109,15 +109,15 @@ class TorchBatch:
         )
         self._cross_memory: _CrossMemory | None = None
 
-    def encode(self, passes: Sequence[EncoderPass]) -> list[BatchEncoderOutput]:
+    def encode(self, passes: Sequence[EncoderPass]) -> list[TorchEncoderOutput]:
         """Encode float32[mels, frames] of each stream; see `TorchEncoder.encode`."""
         return [
-            BatchEncoderOutput(batch=self, memory=memory) for memory in self._encoder.encode(passes)
+            TorchEncoderOutput(batch=self, memory=memory) for memory in self._encoder.encode(passes)
         ]
 
-    def new_decoder(self, encoder_output: BatchEncoderOutput) -> BatchDecoder:
+    def new_decoder(self, encoder_output: TorchEncoderOutput) -> TorchDecoder:
         """Return a decoder of one row without tokens."""
-        return BatchDecoder(encoder_output, self._pool.new_cache())
+        return TorchDecoder(encoder_output, self._pool.new_cache())
 
     def forward(self, passes: Sequence[DecoderPass]) -> list[DecoderOutput]:
         """
@@ -205,10 +205,10 @@ class TorchBatch:
         return memory
 
 
-class BatchDecoder:
+class TorchDecoder:
     """The decoder over the encoder output of one stream in a batch; see Decoder."""
 
-    def __init__(self, encoder_output: BatchEncoderOutput, cache: PagedCache) -> None:
+    def __init__(self, encoder_output: TorchEncoderOutput, cache: PagedCache) -> None:
         self.encoder_output = encoder_output
         self.caches = [cache]  #: of each row
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import WhisperForConditionalGeneration
 
-__all__ = ["TorchEncoder", "TorchEncoderOutput"]
+__all__ = ["CrossKeysValues", "TorchEncoder"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class TorchEncoderOutput:
+class CrossKeysValues:
     """The cross-attention keys and values of each decoder layer, of one window."""
 
     frames: int
@@ -44,7 +44,7 @@ class TorchEncoder:
     def __init__(self, whisper: WhisperForConditionalGeneration) -> None:
         self._whisper: Any = whisper
 
-    def encode(self, passes: Sequence[EncoderPass]) -> list[TorchEncoderOutput]:
+    def encode(self, passes: Sequence[EncoderPass]) -> list[CrossKeysValues]:
         """
         Encode float32[mels, frames] of each pass, all in one, padded to the longest window.
 
@@ -92,7 +92,7 @@ class TorchEncoder:
             ]
 
     @cached_property
-    def silence(self) -> TorchEncoderOutput:
+    def silence(self) -> CrossKeysValues:
         """The encoder output of a window of silence."""
         features = silence_features(self._whisper.config.num_mel_bins, self._max_mel_frames)
         return self.encode([EncoderPass(features=features)])[0]
@@ -133,7 +133,7 @@ def _padded_heads(
 
 def _output(
     cross_kv: Sequence[KeysValues], row: int, length: int, silence: Sequence[KeysValues]
-) -> TorchEncoderOutput:
+) -> CrossKeysValues:
     """Return the output of one window of a pass, followed by *silence* where there is any."""
     own: list[KeysValues] = [
         (keys[row : row + 1, :, :length], values[row : row + 1, :, :length])
@@ -147,4 +147,4 @@ def _output(
             )
             for (keys, values), (silent_keys, silent_values) in zip(own, silence, strict=True)
         ]
-    return TorchEncoderOutput(frames=own[0][0].shape[2], cross_kv=tuple(own))
+    return CrossKeysValues(frames=own[0][0].shape[2], cross_kv=tuple(own))

@@ -1,4 +1,4 @@
-"""Parts of the layers of transformers' Whisper that the encoder and both decoders share."""
+"""Parts of the layers of transformers' Whisper that the encoder and the decoder share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ __all__ = [
     "AttendingHeads",
     "KeysValues",
     "attention_weights",
-    "keys_and_values",
     "merge_heads",
     "mlp",
-    "queries",
     "split_heads",
     "to_host",
 ]
@@ -79,19 +77,6 @@ def attention_weights(
         scores = scores.masked_fill(~mask, -torch.inf)
     weights: torch.Tensor = scores.softmax(dim=-1)
     return weights
-
-
-def queries(attention: Any, states: torch.Tensor) -> torch.Tensor:
-    """Return the queries [rows, heads, positions, head size]."""
-    return split_heads(attention, attention.q_proj(states))
-
-
-def keys_and_values(attention: Any, states: torch.Tensor) -> KeysValues:
-    """Return the keys and the values."""
-    return (
-        split_heads(attention, attention.k_proj(states)),
-        split_heads(attention, attention.v_proj(states)),
-    )
 
 
 def split_heads(attention: Any, states: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ IGNORED = re.compile(r"^(output|(.+\.)?lm_head)\.weight$|rotary_emb|inv_freq")
 @attrs.frozen
 class WeightName:
     """
-    The parameter of our modules that a tensor of a file is.
+    The parameter that a tensor of a file is, by its name in the layout of voxmlx.
 
     `halves` names the heads whose rotary halves the rows of the tensor keep apart, if any.
     """
@@ -29,47 +29,48 @@ class WeightName:
     halves: Literal["", "heads", "key_heads"] = ""
 
 
-# The names of our modules are those of the voxmlx layout, which mlx-community publishes.
+#: The names of modules outside of the layers, in the order of those of voxmlx, which are ours.
+_OUTSIDE_NAMES: dict[Layout, tuple[str, ...]] = {
+    "Mistral": (
+        "whisper_encoder.conv_layers.0.conv",
+        "whisper_encoder.conv_layers.1.conv",
+        "whisper_encoder.transformer.norm",
+        "audio_language_projection.0",
+        "audio_language_projection.2",
+        "tok_embeddings",
+        "norm",
+    ),
+    "voxmlx": (
+        "encoder.conv1",
+        "encoder.conv2",
+        "encoder.norm",
+        "adapter.w_in",
+        "adapter.w_out",
+        "language_model.embed_tokens",
+        "language_model.norm",
+    ),
+    "transformers": (
+        "audio_tower.embedder.conv1",
+        "audio_tower.embedder.conv2",
+        "audio_tower.norm",
+        "multi_modal_projector.linear_1",
+        "multi_modal_projector.linear_2",
+        "language_model.embed_tokens",
+        "language_model.norm",
+    ),
+    "mlx-audio": (
+        "encoder.conv_layers_0_conv.conv",
+        "encoder.conv_layers_1_conv.conv",
+        "encoder.transformer_norm",
+        "encoder.audio_language_projection_0",
+        "encoder.audio_language_projection_2",
+        "decoder.tok_embeddings",
+        "decoder.norm",
+    ),
+}
 _OUTSIDE: dict[Layout, dict[str, str]] = {
-    "Mistral": {
-        "whisper_encoder.conv_layers.0.conv": "encoder.conv1",
-        "whisper_encoder.conv_layers.1.conv": "encoder.conv2",
-        "whisper_encoder.transformer.norm": "encoder.norm",
-        "audio_language_projection.0": "adapter.w_in",
-        "audio_language_projection.2": "adapter.w_out",
-        "tok_embeddings": "language_model.embed_tokens",
-        "norm": "language_model.norm",
-    },
-    "voxmlx": {
-        name: name
-        for name in (
-            "encoder.conv1",
-            "encoder.conv2",
-            "encoder.norm",
-            "adapter.w_in",
-            "adapter.w_out",
-            "language_model.embed_tokens",
-            "language_model.norm",
-        )
-    },
-    "transformers": {
-        "audio_tower.embedder.conv1": "encoder.conv1",
-        "audio_tower.embedder.conv2": "encoder.conv2",
-        "audio_tower.norm": "encoder.norm",
-        "multi_modal_projector.linear_1": "adapter.w_in",
-        "multi_modal_projector.linear_2": "adapter.w_out",
-        "language_model.embed_tokens": "language_model.embed_tokens",
-        "language_model.norm": "language_model.norm",
-    },
-    "mlx-audio": {
-        "encoder.conv_layers_0_conv.conv": "encoder.conv1",
-        "encoder.conv_layers_1_conv.conv": "encoder.conv2",
-        "encoder.transformer_norm": "encoder.norm",
-        "encoder.audio_language_projection_0": "adapter.w_in",
-        "encoder.audio_language_projection_2": "adapter.w_out",
-        "decoder.tok_embeddings": "language_model.embed_tokens",
-        "decoder.norm": "language_model.norm",
-    },
+    layout: dict(zip(names, _OUTSIDE_NAMES["voxmlx"], strict=True))
+    for layout, names in _OUTSIDE_NAMES.items()
 }
 #: The name in front of a layer's number: in the encoder, and in the decoder.
 _STACKS: dict[Layout, tuple[str, str]] = {

@@ -1,31 +1,35 @@
-"""The sizes in a configuration of any layout: their kinds, and where the weights have them."""
+"""The sizes in a configuration of any layout: their types, and where the weights have them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 from msgspec import Meta, Struct
 
-from wlk_core.errors import ModelNotFoundError
 from wlk_core.models import (
-    Index,
     LayerCount,
     Size,
     TensorSize,
     check_sizes,
-    read_safetensors_headers,
-    shard_names,
 )
-from wlk_voxtral_mlx.mlx.weight_names import module_weight
+from wlk_voxtral.weight_names import module_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["ConfigSchema", "check_config", "weight_files"]
+    from wlk_core.models import TensorHeader
 
-MISTRAL_WEIGHTS = "consolidated.safetensors"
+__all__ = [
+    "MISTRAL",
+    "TRANSFORMERS",
+    "ConfigSchema",
+    "Quantization",
+    "StackKeys",
+    "check_config",
+]
+
 _Theta = Annotated[float, Meta(ge=1, le=1e12)] | None
 _Epsilon = Annotated[float, Meta(ge=0, le=1)] | None
 _Mels = Annotated[int, Meta(ge=1, le=512)] | None
@@ -73,10 +77,12 @@ class _Multimodal(Struct):
     whisper_model_args: _WhisperModel
 
 
-class _Quantization(Struct):
-    bits: Index | None = None
-    group_size: Index | None = None
-    mode: str | None = None
+class Quantization(Struct, frozen=True):
+    """The packing of weights: each group of `group_size` shares a scale and a bias."""
+
+    bits: Literal[2, 3, 4, 5, 6, 8]
+    group_size: Literal[32, 64, 128]
+    mode: Literal["affine"] = "affine"
 
 
 class ConfigSchema(_Stack):
@@ -87,12 +93,12 @@ class ConfigSchema(_Stack):
     decoder: _Stack | None = None
     audio_config: _Stack | None = None  # transformers
     text_config: _Stack | None = None
-    quantization: _Quantization | None = None
-    quantization_config: _Quantization | None = None
+    quantization: Quantization | None = None
+    quantization_config: Quantization | None = None
 
 
 @attrs.frozen
-class _Keys:
+class StackKeys:
     """The keys of the sizes of a stack of layers."""
 
     width: str
@@ -101,36 +107,41 @@ class _Keys:
     heads: str
     head_size: str
     key_heads: str
+    norm_eps: str
 
 
-_MISTRAL = _Keys("dim", "n_layers", "hidden_dim", "n_heads", "head_dim", "n_kv_heads")
-_TRANSFORMERS = _Keys(
+MISTRAL = StackKeys(
+    "dim", "n_layers", "hidden_dim", "n_heads", "head_dim", "n_kv_heads", "norm_eps"
+)
+TRANSFORMERS = StackKeys(
     "hidden_size",
     "num_hidden_layers",
     "intermediate_size",
     "num_attention_heads",
     "head_dim",
     "num_key_value_heads",
+    "rms_norm_eps",
 )
 
 
-def check_config(config: Mapping[str, Any], files: list[Path], *, path: Path) -> None:
+def check_config(
+    config: Mapping[str, Any], headers: Mapping[str, TensorHeader], *, path: Path
+) -> None:
     """
     Check that the sizes of *config*, which was read from *path*, are those of the weights.
 
     Raises:
-        ModelNotFoundError: a size differs, or a file is missing or damaged.
+        ModelNotFoundError: a size differs.
 
     """
-    headers = read_safetensors_headers(files)
     named = {module_weight(name): header for name, header in headers.items()}
     tensors = {weight.name: header for weight, header in named.items() if weight is not None}
     if "multimodal" in config:
-        keys, encoder, decoder = _MISTRAL, "multimodal.whisper_model_args.encoder_args.", ""
+        keys, encoder, decoder = MISTRAL, "multimodal.whisper_model_args.encoder_args.", ""
     elif "encoder_args" in config:
-        keys, encoder, decoder = _MISTRAL, "encoder_args.", "decoder."
+        keys, encoder, decoder = MISTRAL, "encoder_args.", "decoder."
     else:
-        keys, encoder, decoder = _TRANSFORMERS, "audio_config.", "text_config."
+        keys, encoder, decoder = TRANSFORMERS, "audio_config.", "text_config."
     sizes = (
         *_stack_sizes(keys, encoder, "encoder"),
         *_stack_sizes(keys, decoder, "language_model"),
@@ -143,26 +154,7 @@ def check_config(config: Mapping[str, Any], files: list[Path], *, path: Path) ->
     check_sizes(config, sizes, tensors, path=path)
 
 
-def weight_files(directory: Path) -> list[Path]:
-    """
-    Return the weights of a directory: Mistral's file, the shards of an index, or all of a name.
-
-    Raises:
-        ModelNotFoundError: the index is damaged, or there are no weights.
-
-    """
-    if (directory / MISTRAL_WEIGHTS).is_file():
-        return [directory / MISTRAL_WEIGHTS]
-    names = shard_names(directory / "model.safetensors.index.json")
-    files = [directory / name for name in names] or sorted(directory.glob("model*.safetensors"))
-    if not files:
-        raise ModelNotFoundError(
-            f"{directory} has neither {MISTRAL_WEIGHTS} nor model.safetensors; pull the model again"
-        )
-    return files
-
-
-def _stack_sizes(keys: _Keys, prefix: str, stack: str) -> tuple[LayerCount | TensorSize, ...]:
+def _stack_sizes(keys: StackKeys, prefix: str, stack: str) -> tuple[LayerCount | TensorSize, ...]:
     layer = f"{stack}.layers.0"
     head_size = f"{prefix}{keys.head_size}"
     return (

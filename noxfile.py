@@ -79,7 +79,6 @@ OVER_THE_WIRE = (
 AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
 BENCHMARKS = (
     ("core.py",),
-    ("sessions.py",),
     ("serve.py",),
     ("batching.py",),
     ("realtime.py",),

@@ -76,20 +76,6 @@ def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(t
 
 
 @pytest.mark.slow
-def test_what_a_core_carries_is_printed_beside_the_target():
-    """Sessions in simulated time, voice activity detection, bytes and hours."""
-    arguments = ("--scripted", "5", "--scripted-seconds", "2", "--hours", "0.1")
-    done = run("sessions.py", *arguments)
-
-    assert done.returncode == 0, done.stderr
-    assert "5 sessions: busy" in done.stdout
-    assert "target >= 1000" in done.stdout
-    assert "ms of CPU per second of speech" in done.stdout
-    assert "bytes per session with voice activity detection" in done.stdout
-    assert "cost of an event" in done.stdout
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads processor times of Linux")
 def test_what_the_wire_costs_is_printed_beside_the_same_backend_in_process():
     """With the count of streams that are as alone."""

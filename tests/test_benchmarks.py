@@ -78,13 +78,12 @@ def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(t
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads processor times of Linux")
 def test_what_the_wire_costs_is_printed_beside_the_same_backend_in_process():
-    """With the count of streams that are as alone."""
-    done = run("realtime.py", "--seconds", "5", "--streams", "4", "--many-seconds", "5")
+    """Both have the same work and the same words."""
+    done = run("realtime.py", "--seconds", "5")
 
     assert done.returncode == 0, done.stderr
     assert "added" in done.stdout
     assert "work equal; words equal" in done.stdout
-    assert "4 of 4 streams with the words and times of the stream alone" in done.stdout
 
 
 @pytest.mark.slow

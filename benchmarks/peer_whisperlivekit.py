@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import attrs
 from digit_streams.material import stream_of
-from digit_streams.row import Row, measure, print_heading, print_row, write_rows
+from digit_streams.row import Row, measure, print_heading, print_row
 import numpy as np
 
 from wlk_bench.config import RunConfig
@@ -302,8 +302,8 @@ def measure_recordings(
     )
 
 
-def measure_digits(chosen: dict[str, dict[str, Any]], minutes: float, output: Path | None) -> None:
-    """Print and write the rows for benchmarks/whisper.py --peer."""
+def measure_digits(chosen: dict[str, dict[str, Any]], minutes: float) -> None:
+    """Print the rows of the stream of benchmarks/whisper.py."""
     material = stream_of(60.0 * minutes)
     width = max(map(len, chosen))
     print_heading(width)
@@ -311,8 +311,6 @@ def measure_digits(chosen: dict[str, dict[str, Any]], minutes: float, output: Pa
     for name, options in chosen.items():
         rows.append(measure(name, opened(options).create_processor(), material))
         print_row(rows[-1], first=rows[0], width=width)
-        if output:
-            write_rows(output, rows, versions=detect_versions(["whisperlivekit"]))
 
 
 def main() -> None:
@@ -331,7 +329,7 @@ def main() -> None:
     parser.add_argument(
         "--chunk-seconds", type=float, nargs="+", default=[1.0], help="(--data) 1 by default"
     )
-    parser.add_argument("--output", type=Path, help="rows as JSON; with --data a folder, required")
+    parser.add_argument("--output", type=Path, help="(--data) a folder, required")
     arguments = parser.parse_args()
     if arguments.data and not arguments.output:
         parser.error("--data requires --output FOLDER")
@@ -347,7 +345,7 @@ def main() -> None:
         if arguments.policy in (None, name.split()[-1])
     }
     if not arguments.data:
-        measure_digits(chosen, arguments.minutes, arguments.output)
+        measure_digits(chosen, arguments.minutes)
         return
     for chunk_seconds in arguments.chunk_seconds:
         for name, options in chosen.items():

@@ -4,16 +4,12 @@ What the wire costs: the backend `realtime` beside the same backend in this proc
 A wlk-serve on this machine runs the backend.  A stream in process and one through the wire get the
 same chunks in turn, so that a busy machine slows both.  The added latency of a call is the
 difference of the two calls for a chunk that both decode.  Processor time is that of this process
-during the calls (client), and that of the other, with the model (server).  Then many streams are
-open at once over one client, as fast as possible; each is compared with the same stream alone and
-in process.  Linux only.
+during the calls (client), and that of the other, with the model (server).  Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -25,7 +21,7 @@ from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core import load_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
 
 RATE = 16_000
 MILLI = 1000.0
-CALLERS = 16  # threads that call the streams of one client, as those of a server do
 
 
 @attrs.define(kw_only=True)
@@ -61,9 +56,9 @@ def words_of(emission: object) -> list[tuple[str, float, float]]:
     return [(token.text, round(token.start, 3), round(token.end, 3)) for token in committed]
 
 
-def talk_of(seconds: float, seed: int) -> NDArray[np.float32]:
+def talk_of(seconds: float) -> NDArray[np.float32]:
     """Return coded audio: a word of 0.24 s about every 0.6 s."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     cell, tokens = 2, []
     while cell * 0.08 < seconds - 1:
         tokens.append(CodedToken(int(rng.integers(1, 11)), cell, 3))
@@ -71,10 +66,10 @@ def talk_of(seconds: float, seed: int) -> NDArray[np.float32]:
     return encode(tokens, cells=int(seconds / 0.08))
 
 
-def audio_of(backend: str, seconds: float, seed: int) -> NDArray[np.float32]:
+def audio_of(backend: str, seconds: float) -> NDArray[np.float32]:
     """Return audio that *backend* recognises."""
     if backend == "scripted":
-        return talk_of(seconds, seed)
+        return talk_of(seconds)
     from digit_streams.material import stream_of  # noqa: PLC0415 -- needs the recordings
 
     return stream_of(seconds).audio
@@ -84,7 +79,7 @@ def compare(
     local: Backend, remote: Backend, process: Process, arguments: argparse.Namespace
 ) -> None:
     """Print what the wire adds to the calls of one stream."""
-    audio = audio_of(arguments.backend, arguments.seconds, 0)
+    audio = audio_of(arguments.backend, arguments.seconds)
     sides = [Side(stream=each.create_processor()) for each in (local, remote)]
     server = process.cpu_seconds
     for chunk in partition(audio, arguments.chunk):
@@ -127,76 +122,15 @@ def work(side: Side) -> tuple[object, ...]:
     return stats.encoder_frames, stats.decoder_positions, stats.decoder_forwards
 
 
-def many(local: Backend, remote: Backend, process: Process, arguments: argparse.Namespace) -> None:
-    """Print what many streams of one client cost, and whether each is as alone."""
-    talks = [
-        audio_of(arguments.backend, arguments.many_seconds, seed)
-        for seed in range(1, arguments.streams + 1)
-    ]
-    alone = [whole(local.create_processor(), talk, arguments.chunk) for talk in talks]
-    sides = [Side(stream=remote.create_processor()) for _ in talks]
-    server, client, began = process.cpu_seconds, time.process_time(), time.perf_counter()
-    with ThreadPoolExecutor(CALLERS) as pool:
-        for chunks in rounds(talks, arguments.chunk):
-            for side, chunk in zip(sides, chunks, strict=True):
-                side.stream.insert_audio_chunk(chunk)
-            list(pool.map(lambda side: side.call(side.stream.process_iter), sides))
-        threads = threading.active_count() - CALLERS
-        list(pool.map(lambda side: side.call(side.stream.finish), sides))
-    wall = time.perf_counter() - began
-    client, server = time.process_time() - client, process.cpu_seconds - server
-    audio_seconds = sum(map(len, talks)) / RATE
-    equal = sum(side.words == words for side, words in zip(sides, alone, strict=True))
-    calls = [seconds for side in sides for seconds in side.seconds]
-    print(
-        f"{arguments.backend}, {len(talks)} streams of {arguments.many_seconds:g} s at once over "
-        f"one client, {CALLERS} callers"
-    )
-    print(
-        f"  {audio_seconds / wall:.0f} x real time; a call p50 "
-        f"{MILLI * np.percentile(calls, 50):.1f} p99 {MILLI * np.percentile(calls, 99):.1f} ms"
-    )
-    print(
-        f"  cpu per audio second: client {MILLI * client / audio_seconds:.2f} ms, server "
-        f"{MILLI * server / audio_seconds:.2f} ms; threads of the client {threads}"
-    )
-    print(
-        f"  {equal} of {len(talks)} streams with the words and times of the stream alone "
-        f"({sum(map(len, alone))} words)",
-        flush=True,
-    )
-    for side in sides:
-        side.stream.close()
-
-
-def rounds(talks: list[NDArray[np.float32]], seconds: float) -> Iterator[tuple[object, ...]]:
-    """Yield the chunks of all *talks* that come at the same time."""
-    return zip(*(partition(talk, seconds) for talk in talks), strict=True)
-
-
-def whole(stream: OnlineProcessor, audio: NDArray[np.float32], seconds: float) -> list[object]:
-    """Return the words of a stream in process."""
-    words: list[object] = []
-    for chunk in partition(audio, seconds):
-        stream.insert_audio_chunk(chunk)
-        words += words_of(stream.process_iter())
-    words += words_of(stream.finish())
-    stream.close()
-    return words
-
-
 def main() -> None:
     """Print the figures of a backend."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="scripted")
-    parser.add_argument("--seconds", type=float, default=300.0, help="of the stream that is alone")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of the stream")
     parser.add_argument("--chunk", type=float, default=0.5, help="seconds of a chunk")
-    parser.add_argument("--streams", type=int, default=200, help="at once; 0 for none")
-    parser.add_argument("--many-seconds", type=float, default=30.0, help="of each of them")
     arguments = parser.parse_args()
     port = free_port()
-    command = wlk_command(port, arguments.backend, [])
-    command += ["--language", "auto", "--max-sessions", str(arguments.streams + 2)]
+    command = [*wlk_command(port, arguments.backend, []), "--language", "auto"]
     with (
         load_backend(arguments.backend, "digits") as local,
         run_server(command, port, core=None) as server,
@@ -205,8 +139,6 @@ def main() -> None:
         local.warmup()
         remote.warmup()
         compare(local, remote, server, arguments)
-        if arguments.streams:
-            many(local, remote, server, arguments)
 
 
 if __name__ == "__main__":

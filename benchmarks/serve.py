@@ -8,10 +8,9 @@ server ends an utterance and the model's own delay are subtracted.  The server i
 every row, and may be kept on one core.  Processor time and memory are
 those of the server's process.
 
-The generator is a process of its own on the same machine.  So each row has a second line: the cores
-that the server, the generator and all other programs used, how many threads of the server waited
-for a core, and how late the generator sent its chunks.  A delay is from the time at which a commit
-was due, so it contains the lateness of the generator.
+The generator is a process of its own on the same machine.  So each row has a second line: how late
+the generator sent its chunks.  A delay is from the time at which a commit was due, so it contains
+that lateness.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import attrs
 import numpy as np
 from serve_load.process import Process, free_port, run_server, wlk_command
 from serve_load.protocols import SILENCE_SECONDS, realtime_commit, realtime_vad
-from serve_load.shares import read_clocks
 from serve_load.talk import Talk, talk_of
 
 from wlk_bench.metrics.error_rate import word_edits
@@ -34,7 +32,6 @@ from wlk_bench.metrics.normalise import normaliser
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from serve_load.shares import Shares
     from serve_load.talk import Report
 
 BAR = 0.35  # seconds at the 99th percentile: the best of the services that Pipecat measures
@@ -62,7 +59,6 @@ class Row:
     cpu: float  # seconds for each second of audio of a session
     session_bytes: float
     lateness: list[float]  # of the chunks of the generator
-    shares: Shares
 
     @property
     def holds(self) -> bool:
@@ -93,9 +89,9 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
     """Speak in *sessions* for *seconds*."""
     asyncio.run(_speak(contender, process.address, [talk_of(WARM_SECONDS, 999)]))
     talks = [talk_of(seconds, index) for index in range(sessions)]
-    memory, first = process.resident_bytes, read_clocks(process)
+    memory, cpu = process.resident_bytes, process.cpu_seconds
     reports, resident = asyncio.run(_watched(contender, process, talks, seconds))
-    last = read_clocks(process)
+    cpu = process.cpu_seconds - cpu
     normalise = normaliser("basic")
     delays: list[float] = []
     errors = 0
@@ -107,10 +103,9 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
         delays=delays,
         errors=errors,
         words=sum(len(talk.words) for talk in talks),
-        cpu=(last.server - first.server) / sum(len(talk.audio) / 16_000 for talk in talks),
+        cpu=cpu / sum(len(talk.audio) / 16_000 for talk in talks),
         session_bytes=max(0, resident - memory) / sessions,
         lateness=[late for report in reports for late in report.lateness],
-        shares=last.since(first),
     )
 
 
@@ -126,7 +121,6 @@ async def _watched(
 
 def print_row(contender: Contender, row: Row) -> None:
     """Print a row of the table, in two lines."""
-    shares = row.shares
     print(
         f"{contender.name:36} {row.sessions:3} sessions  "
         f"p50 {row.percentile(50) * MILLI:6.0f}  p99 {row.percentile(99) * MILLI:6.0f} ms  "
@@ -136,10 +130,9 @@ def print_row(contender: Contender, row: Row) -> None:
         flush=True,
     )
     print(
-        f"{'':8} {len(row.delays)} utterances  cores: server {shares.server:.2f}, generator "
-        f"{shares.generator:.2f}, others {shares.others:.2f}; {shares.waiting:.2f} threads of the "
-        f"server waited for a core; chunks sent p50 {_percentile(row.lateness, 50) * MILLI:.0f}, "
-        f"p99 {_percentile(row.lateness, 99) * MILLI:.0f} ms late",
+        f"{'':8} {len(row.delays)} utterances  chunks sent p50 "
+        f"{_percentile(row.lateness, 50) * MILLI:.0f}, p99 "
+        f"{_percentile(row.lateness, 99) * MILLI:.0f} ms late",
         flush=True,
     )
 

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from itertools import chain
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from digit_streams.growth import print_growth
 from digit_streams.material import stream_of
-from digit_streams.row import (
-    CHUNK_SECONDS,
-    Row,
-    measure,
-    print_heading,
-    print_row,
-    read_rows,
-    write_rows,
-)
+from digit_streams.row import CHUNK_SECONDS, Row, measure, print_heading, print_row
 
-from wlk_bench.environment import detect_versions
 from wlk_core import load_backend
 from wlk_core.errors import BackendUnavailable
 
@@ -104,20 +93,17 @@ def print_target(rows: Sequence[Row]) -> None:
     )
 
 
-def compare(minutes: float, *, peers: Sequence[Path], output: Path | None) -> None:
+def compare(minutes: float) -> None:
     """Print the table."""
     material = stream_of(60.0 * minutes)
     words = len(material.reference.words)
     print(f"digits, {minutes:g} minutes with {words} words, chunks of {CHUNK_SECONDS:g} s")
-    others = [row for path in peers for row in read_rows(path, seconds=material.seconds)]
-    width = max(len(row.name) for row in (*CONTENDERS, *others))
+    width = max(len(contender.name) for contender in CONTENDERS)
     print_heading(width)
     rows: list[Row] = []
-    for row in chain(compared(CONTENDERS, material), others):
+    for row in compared(CONTENDERS, material):
         rows.append(row)
         print_row(row, first=rows[0], width=width)
-        if output:
-            write_rows(output, rows, versions=detect_versions(["wlk-whisper", "mlx-whisper"]))
     print_target(rows)
 
 
@@ -136,21 +122,13 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
-    parser.add_argument(
-        "--peer",
-        type=Path,
-        action="append",
-        default=[],
-        help="also print rows of benchmarks/peer_whisperlivekit.py",
-    )
-    parser.add_argument("--output", type=Path, help="write the rows measured here as JSON")
     parser.add_argument("--growth", action="store_true", help="one backend, minute by minute")
     parser.add_argument("--backend", default="faster-whisper", help="(--growth)")
     parser.add_argument("--policy", help="(--growth)")
     parser.add_argument("--context", choices=("full", "fitted"), help="(--growth)")
     arguments = parser.parse_args()
     if not arguments.growth:
-        compare(arguments.minutes, peers=arguments.peer, output=arguments.output)
+        compare(arguments.minutes)
         return
     settings = {"policy": arguments.policy, "audio_context": arguments.context}
     options = {name: value for name, value in settings.items() if value}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -19,9 +18,6 @@ from wlk_bench.metrics.work import work_totals
 from wlk_bench.recorder import Clock, record_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from digit_streams.material import Material
     from wlk_core import OnlineProcessor
 
@@ -31,8 +27,6 @@ __all__ = [
     "measure",
     "print_heading",
     "print_row",
-    "read_rows",
-    "write_rows",
 ]
 
 CHUNK_SECONDS = 1.0
@@ -125,22 +119,3 @@ def print_row(row: Row, *, first: Row, width: int) -> None:
         f"{row.latency_median:9.2f} s  {row.latency_p90:.2f} s  {cost:7.3f}  {cost / unit:5.2f}x",
         flush=True,
     )
-
-
-def write_rows(path: Path, rows: Sequence[Row], *, versions: dict[str, str]) -> None:
-    """Write rows and the versions they are of as JSON."""
-    content = {"versions": versions, "rows": [attrs.asdict(row) for row in rows]}
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def read_rows(path: Path, *, seconds: float) -> list[Row]:
-    """Return the rows of a file that write_rows wrote, all of streams of that many seconds."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    rows = [Row(**row) for row in content["rows"]]
-    for row in rows:
-        if row.audio_seconds != seconds:
-            raise SystemExit(
-                f"expected streams of {seconds:g} s in {path}, got {row.audio_seconds:g} s of "
-                f"{row.name}; measure both with the same --minutes"
-            )
-    return rows

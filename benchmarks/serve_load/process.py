@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 import os
 from pathlib import Path
 import socket
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Process", "free_port", "run_server", "wlk_command"]
 
 _READY_SECONDS = 120.0
-_NANO = 1e9
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -37,15 +36,6 @@ class Process:
         """Processor time so far, of all threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Seconds so far that threads which run now had work and waited for a core."""
-        waited = 0
-        for schedstat in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
-            with suppress(OSError):  # a thread that has just ended
-                waited += int(schedstat.read_text().split()[1])
-        return waited / _NANO
 
     @property
     def resident_bytes(self) -> int:

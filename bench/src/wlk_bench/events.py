@@ -7,17 +7,18 @@ before the end of the recording.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping  # noqa: TC003 -- msgspec reads the annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
+import msgspec
 
 from wlk_bench.errors import LogError
 from wlk_bench.reference import Reference
 from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 __all__ = [
@@ -178,15 +179,12 @@ class EventLog:
 
 def write_log(path: Path, log: EventLog) -> None:
     """Write *log* whole or not at all: a file of this name is never half a log."""
-    header = attrs.asdict(log.header, recurse=False)
-    lines = [{"schema": SCHEMA, **header, "reference": log.header.reference.to_json()}]
+    lines = [{"schema": SCHEMA, **attrs.asdict(log.header)}]
     for event in log.events:
         fields = attrs.asdict(event, filter=lambda _attribute, value: value is not None)
         lines.append({"event": _NAMES[type(event)], **fields})
     part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        for line in lines:
-            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    part.write_bytes(msgspec.json.Encoder().encode_lines(lines))
     part.replace(path)
 
 
@@ -199,8 +197,8 @@ def read_log(path: Path) -> EventLog:
         OSError: it cannot be read.
 
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
-    header = _header(path, lines[0] if lines else "")
+    lines = path.read_bytes().splitlines()
+    header = _header(path, lines[0] if lines else b"")
     events = tuple(_event(path, number, line) for number, line in enumerate(lines[1:], 2))
     if not events or not isinstance(events[-1], End):
         raise LogError(
@@ -210,11 +208,10 @@ def read_log(path: Path) -> EventLog:
     return EventLog(header=header, events=events)
 
 
-def _header(path: Path, line: str) -> Header:
+def _header(path: Path, line: bytes) -> Header:
     try:
-        fields = json.loads(line)
-        schema = fields.pop("schema")
-    except (ValueError, KeyError, AttributeError, TypeError):
+        schema = msgspec.json.decode(line, type=dict[str, Any])["schema"]
+    except (ValueError, KeyError):
         raise LogError(
             f"expected a header with a schema in line 1 of {path}; it is not a log of wlk-bench"
         ) from None
@@ -224,24 +221,19 @@ def _header(path: Path, line: str) -> Header:
             "read it with the release of wlk-bench that wrote it, or record it again"
         )
     try:
-        fields["reference"] = Reference.from_json(fields["reference"])
-        return Header(**fields)
-    except (KeyError, TypeError) as error:
+        return msgspec.json.decode(line, type=Header)
+    except ValueError as error:
         raise LogError(f"expected the fields of a header in line 1 of {path}: {error}") from error
 
 
-def _event(path: Path, number: int, line: str) -> Event:
+def _event(path: Path, number: int, line: bytes) -> Event:
     try:
-        fields = json.loads(line)
-        kind = _TYPES[fields.pop("event")]
-        if "tokens" in fields:
-            fields["tokens"] = [TimedText(**token) for token in fields["tokens"]]
-        if "work" in fields:
-            fields["work"] = WorkCounters(**fields["work"])
-        event: Event = kind(**fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        fields = msgspec.json.decode(line, type=dict[str, Any])
+        event: Event = msgspec.convert(fields, _TYPES[fields["event"]])
+    except (ValueError, KeyError) as error:
+        shown = line[:60].decode(errors="replace")
         raise LogError(
-            f"expected an event in line {number} of {path}, got {line[:60]!r}; "
+            f"expected an event in line {number} of {path}, got {shown!r}; "
             "delete the file and run again"
         ) from error
     return event

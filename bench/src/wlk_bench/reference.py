@@ -10,7 +10,7 @@ import attrs
 from wlk_bench.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 __all__ = ["Reference", "ReferenceSegment", "ReferenceWord"]
 
@@ -70,20 +70,3 @@ class Reference:
     def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
         """Return the segments, or the whole stream as one."""
         return self.segments or (ReferenceSegment(self.text, 0.0, audio_seconds),)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data for a log."""
-        return {
-            "text": self.text,
-            "words": [attrs.asdict(word) for word in self.words],
-            "segments": [attrs.asdict(segment) for segment in self.segments],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Reference:
-        """Return the reference that to_json described."""
-        return cls(
-            text=data["text"],
-            words=(ReferenceWord(**word) for word in data.get("words", ())),
-            segments=(ReferenceSegment(**segment) for segment in data.get("segments", ())),
-        )

@@ -37,7 +37,7 @@ WAIT = 60.0  # seconds after which a test that waits has failed
 def hello():
     """Return the module of the author's page."""
     page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    code, _ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     module = ModuleType("wlk_protocol_hello")
     exec(code, module.__dict__)  # noqa: S102 -- the project's own page
     return module

@@ -1,0 +1,346 @@
+"""
+Prove a protocol of any distribution: its sessions without sockets, and the rules that all keep.
+
+    python -m wlk_conformance.protocols my_protocol.tests.client:CLIENT
+
+CLIENT is a `Client`: what a client of the protocol sends and how it reads text.  The rules are
+listed in docs/protocols.md.  The speech is a signal, see `speech`, so that no model is needed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+import importlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+import click
+import numpy as np
+from starlette.datastructures import Headers, QueryParams
+
+from wlk_core.errors import BackendError
+from wlk_core.plugins import BackendSpec
+from wlk_core.processor import StreamStats
+from wlk_core.session import Commit, End, Endpoint, Failure, HypothesisChange, Marked, SpeechStarted
+from wlk_core.tokens import ASRToken, Transcript
+from wlk_serve.models.card import ModelCard
+from wlk_serve.protocols import (
+    Handshake,
+    RequestError,
+    SessionAudio,
+    SessionInfo,
+    SocketRoute,
+    TcpRoute,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from wlk_core.session import Event
+    from wlk_serve.models.stream import ServedStream, StreamSettings
+    from wlk_serve.protocols import Message
+
+__all__ = ["RULES", "Client", "PlayedSession", "PlayedStream", "broken_rules", "speech"]
+
+_BLOCKS = 10  # of a second; each is a word or silence
+_PAUSE_BLOCKS = 8  # after which an utterance is over
+_LOUD = 1000  # the sample of word n is n more
+_COUNT = 12
+_WORDS = [f"w{word}" for word in range(_COUNT)]
+_CARD = ModelCard(
+    name="played",
+    language="en",
+    spec=BackendSpec(
+        name="played",
+        api=1,
+        summary="For tests.",
+        load="wlk_conformance.protocols:no",
+        languages=("en",),
+    ),
+)
+
+
+def speech(words: Iterable[int | None], rate: int = 16_000) -> bytes:
+    """Return 16-bit audio at *rate*, a tenth of a second for each number of a word or None."""
+    samples = [0 if word is None else _LOUD + word for word in words]
+    return np.repeat(np.array(samples, "<i2"), rate // _BLOCKS).tobytes()
+
+
+class PlayedStream:
+    """Stand for the stream of a model that hears `speech`; `take` returns its events."""
+
+    def __init__(self, settings: StreamSettings) -> None:
+        self.settings = settings
+        self._data = bytearray()
+        self._blocks = 0
+        self._silence = _PAUSE_BLOCKS
+        self._pending: tuple[ASRToken, ...] = ()
+        self._events: deque[Event] = deque()
+        self.is_closed = False
+
+    @property
+    def _now(self) -> float:
+        return self._blocks / _BLOCKS
+
+    def receive(self, data: bytes) -> None:
+        """Hear audio: a word is committed when the next one, or a pause, has come."""
+        self._data += data
+        size = 2 * (self.settings.rate // _BLOCKS)
+        while len(self._data) >= size:
+            word = int(np.frombuffer(bytes(self._data[:2]), "<i2")[0]) - _LOUD
+            del self._data[:size]
+            start, self._blocks = self._now, self._blocks + 1
+            if word < 0:
+                self._silence += 1
+                if self._silence == _PAUSE_BLOCKS:
+                    self._end_utterance("silence")
+                continue
+            if self._silence >= _PAUSE_BLOCKS:
+                self._events.append(SpeechStarted(start, self._now))
+            self._silence = 0
+            self._flush()
+            self._pending = (ASRToken(start, self._now, f" w{word}", 0.5),)
+            self._events.append(HypothesisChange(Transcript(self._pending), self._now))
+
+    def commit(self) -> None:
+        """End the utterance."""
+        self._end_utterance("commit")
+
+    def mark(self, name: str) -> None:
+        """Answer a mark."""
+        self._events.append(
+            Marked(
+                name=name,
+                transcript=Transcript(self._pending),
+                processed_up_to=self._now,
+                stable_up_to=self._now,
+                stats=StreamStats(),
+                audio_time=self._now,
+            )
+        )
+
+    def end_audio(self) -> None:
+        """End the stream."""
+        self._end_utterance("end")
+        self._events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
+
+    def fail(self) -> None:
+        """Let the engine fail for good."""
+        error = BackendError("GPU 0 is lost", retryable=False)
+        self._events.append(Failure(error, True, self._now))
+        self._events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
+
+    def take(self) -> list[Event]:
+        """Return and forget the events so far."""
+        events = [*self._events]
+        self._events.clear()
+        return events
+
+    def close(self) -> None:
+        """Do nothing more."""
+        self.is_closed = True
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._events.append(Commit(self._pending, self._now))
+            self._pending = ()
+            self._events.append(HypothesisChange(Transcript(()), self._now))
+
+    def _end_utterance(self, reason: Any) -> None:
+        self._flush()
+        self._events.append(Endpoint(self._now, reason, self._now))
+
+
+@attrs.frozen(kw_only=True)
+class Client:
+    """
+    What a client of a protocol does.
+
+    Attributes:
+        route: of the protocol.
+        query: of its address, as "encoding=linear16".
+        begin: messages before the audio.
+        audio: returns the messages of a part of the audio.
+        end: messages after the audio, so that the session ends with its words.
+        text: returns the text in all messages of the server.
+        rate: samples a second of the audio.
+        part_bytes: a part of the audio has a multiple of these.
+        has_pauses: whether words may follow a pause; not for a client of commands, which end there.
+
+    """
+
+    route: SocketRoute | TcpRoute
+    audio: Callable[[bytes], Sequence[str | bytes]]
+    end: Sequence[str | bytes]
+    text: Callable[[Sequence[Message]], str]
+    query: str = ""
+    begin: Sequence[str | bytes] = ()
+    rate: int = 16_000
+    part_bytes: int = 2
+    has_pauses: bool = True
+
+
+class PlayedSession:
+    """A session of a protocol without sockets, over played streams; `messages` are its answers."""
+
+    def __init__(self, client: Client) -> None:
+        if isinstance(client.route, SocketRoute):
+            opening: Any = client.route.open(
+                Handshake(
+                    headers=Headers({}),
+                    query=QueryParams(client.query),
+                    subprotocols=[],
+                    secret=None,
+                    card=lambda _name: _CARD,
+                )
+            )
+        else:
+            opening = client.route.open(lambda _name: _CARD)
+        self.audio = SessionAudio(attrs.evolve(opening.settings))
+        self.protocol = opening.make(self.audio, SessionInfo(id="sess_0", card=_CARD))
+        self.streams: list[PlayedStream] = []
+        self.messages: list[Message] = [*self.protocol.begin()]
+
+    def send(self, *messages: str | bytes) -> None:
+        """Let the protocol receive *messages*, and what they make happen."""
+        for message in messages:
+            self.messages += self.protocol.receive(message)
+            if self.audio.needs_stream:
+                self.streams.append(PlayedStream(self.audio.settings))
+                self.audio.open(cast("ServedStream", self.streams[-1]))
+            self.happen()
+
+    def happen(self) -> None:
+        """Let the protocol handle what has happened in the streams."""
+        for stream in self.streams:
+            for event in self.audio.events(cast("ServedStream", stream), stream.take()):
+                self.messages += self.protocol.handle(event)
+
+    def shut_down(self) -> None:
+        """Let the server end the session."""
+        self.messages += self.protocol.end()
+        self.happen()
+
+
+def _signal(client: Client) -> bytes:
+    """Return the speech of `_WORDS`, with long pauses after some words."""
+    numbers: list[int | None] = [None] * 3
+    for word in range(_COUNT):
+        is_pause = client.has_pauses and word in {4, 9}
+        numbers += [word, *[None] * (_PAUSE_BLOCKS + 2 if is_pause else word % 3)]
+    return speech(numbers, client.rate)
+
+
+def _parts(client: Client, data: bytes, seconds: float) -> list[bytes]:
+    size = max(1, round(seconds * client.rate * 2 / client.part_bytes)) * client.part_bytes
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def _played(client: Client, seconds: float, *, noise: Sequence[str | bytes] = ()) -> PlayedSession:
+    """Play a whole session, with a message of *noise* before each part."""
+    session, waiting = PlayedSession(client), deque(noise)
+    session.send(*client.begin)
+    for part in _parts(client, _signal(client), seconds):
+        if waiting:
+            session.send(waiting.popleft())
+        session.send(*client.audio(part))
+    session.send(*client.end)
+    return session
+
+
+def _has_every_word(client: Client) -> None:
+    for seconds in (0.001, 0.0301, 0.25, 60.0):
+        session = _played(client, seconds)
+        found = client.text(session.messages).split()
+        if found != _WORDS:
+            raise AssertionError(f"parts of {seconds} s: expected {_WORDS}, got {found}")
+
+
+def _takes_anything(client: Client) -> None:
+    noise: list[str | bytes] = ["", "{", "[]", "{}", '{"type": 1}', "\0", '{"type": "nothing"}']
+    noise += ["[" * 100_000, '{"type": ' + "9" * 5000 + "}"]
+    if isinstance(client.route, TcpRoute):
+        noise = [text.encode() + b"\n" for text in noise if isinstance(text, str)]
+    quiet = [text for text in noise if text]  # an empty message is an end at some
+    noise += [*client.begin, *client.end, *client.audio(bytes(3200))] * 3
+    for seed in range(20):
+        session = PlayedSession(client)
+        for number in np.random.default_rng(seed).permutation(len(noise)):
+            session.send(noise[number])
+        json.dumps(session.messages)
+    session = _played(client, 0.5, noise=quiet)
+    if client.text(session.messages).split() != _WORDS:
+        raise AssertionError("wrong messages between the audio changed its words")
+
+
+def _ends_with_every_word(client: Client) -> None:
+    session = PlayedSession(client)
+    session.send(*client.begin)
+    for part in _parts(client, speech([0, 1, 2], client.rate), 0.25):
+        session.send(*client.audio(part))
+    session.shut_down()
+    if not session.audio.is_over:
+        raise AssertionError("a shutdown does not end the session")
+    if client.text(session.messages).split() != ["w0", "w1", "w2"]:
+        raise AssertionError(f"a shutdown loses words: {client.text(session.messages)!r}")
+    before = len(session.messages)
+    session.shut_down()
+    if len(session.messages) != before:
+        raise AssertionError("a second shutdown sends messages")
+
+
+def _reports_a_failure(client: Client) -> None:
+    session = PlayedSession(client)
+    session.send(*client.begin)
+    for part in _parts(client, speech([0, 1], client.rate), 60.0):
+        session.send(*client.audio(part))
+    before = len(session.messages)
+    session.streams[0].fail()
+    session.happen()
+    told = json.dumps(session.messages[before:])
+    if "error" not in told.lower() and "fail" not in told.lower():
+        raise AssertionError(f"a failure of the engine is not reported: {told}")
+    if "GPU" in told:
+        raise AssertionError("the cause of a failure is for the log")
+
+
+def _answers_a_refusal(client: Client) -> None:
+    session = PlayedSession(client)
+    error = RequestError("no place is left", status=503, code="server_overloaded")
+    if "no place is left" not in json.dumps([*session.protocol.refuse(error)]):
+        raise AssertionError("a refusal is not told")
+
+
+RULES: dict[str, tuple[str, Callable[[Client], None]]] = {
+    "PRO-01": ("Every word comes once, in its order, however the audio is cut.", _has_every_word),
+    "PRO-02": ("Nothing that a client sends raises or changes its words.", _takes_anything),
+    "PRO-03": ("A shutdown ends the session with every word.", _ends_with_every_word),
+    "PRO-04": ("A failure of the engine is reported without its cause.", _reports_a_failure),
+    "PRO-05": ("A limit of the server is reported.", _answers_a_refusal),
+}
+
+
+def broken_rules(client: Client) -> dict[str, str]:
+    """Return why each broken rule is broken; empty for a protocol that keeps them all."""
+    broken = {}
+    for name, (_, check) in RULES.items():
+        try:
+            check(client)
+        except Exception as error:  # noqa: BLE001 -- whatever the protocol raises
+            broken[name] = f"{type(error).__name__}: {error}"
+    return broken
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print a line for each rule; return 1 where one is broken."""
+    module, _, name = arguments[0].partition(":")
+    broken = broken_rules(getattr(importlib.import_module(module), name))
+    for rule, (about, _) in RULES.items():
+        click.echo(f"{rule} {'BROKEN ' + broken[rule] if rule in broken else 'kept   ' + about}")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The rules of protocols: an honest one keeps all of them, a faulty one is told which it breaks."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("wlk_serve")
+
+from wlk_conformance.protocols import RULES, Client, broken_rules, main
+from wlk_core.session import Commit, Endpoint, Failure
+from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
+
+
+class Honest:
+    """Audio in, words out; an empty message ends."""
+
+    replaceable = ()
+
+    def __init__(self, audio, _info):
+        self.audio = audio
+
+    def begin(self):
+        """Return nothing."""
+        return []
+
+    def receive(self, data):
+        """Take audio or the end."""
+        if isinstance(data, bytes) and data and len(data) % 2 == 0:
+            self.audio.append(data)
+        elif data == "end":
+            self.audio.end()
+        return []
+
+    def handle(self, event):
+        """Return the words and a failure."""
+        if isinstance(event, Commit):
+            return [{"text": token.text} for token in event.tokens]
+        return [{"error": "failed"}] if isinstance(event, Failure) else []
+
+    def refuse(self, error):
+        """Return the error."""
+        return [{"error": str(error)}]
+
+    def end(self):
+        """End the audio."""
+        self.audio.end()
+        return []
+
+
+class Losing(Honest):
+    """Forgets the words of the last part of an utterance."""
+
+    def handle(self, event):
+        """Return the words before the last ones."""
+        held = getattr(self, "held", [])
+        if isinstance(event, Commit):
+            self.held = super().handle(event)
+            return held
+        if isinstance(event, Endpoint):
+            self.held = []
+        return super().handle(event)
+
+
+class Raising(Honest):
+    """Trusts its client."""
+
+    def receive(self, data):
+        """Take audio or the end, and nothing else."""
+        if isinstance(data, str) and data != "end":
+            raise ValueError(data)
+        return super().receive(data)
+
+
+class Cutting(Honest):
+    """Does not end at a shutdown."""
+
+    def end(self):
+        """Do nothing."""
+        return []
+
+
+class Silent(Honest):
+    """Keeps failures to itself."""
+
+    def handle(self, event):
+        """Return the words alone."""
+        return [] if isinstance(event, Failure) else super().handle(event)
+
+
+class Telling(Honest):
+    """Tells clients the cause of a failure."""
+
+    def handle(self, event):
+        """Return the words, and the cause of a failure."""
+        return (
+            [{"error": str(event.error)}] if isinstance(event, Failure) else super().handle(event)
+        )
+
+
+class Deaf(Honest):
+    """Answers no refusal."""
+
+    def refuse(self, _error):
+        """Return nothing."""
+        return []
+
+
+def client(kind):
+    """Return the client of a protocol."""
+    route = SocketRoute(
+        protocol="test",
+        path="/test",
+        open=lambda handshake: Opening(
+            make=kind, card=handshake.card(None), settings=StreamSettings()
+        ),
+    )
+    return Client(
+        route=route,
+        audio=lambda part: [part],
+        end=["end"],
+        text=lambda messages: "".join(message.get("text", "") for message in messages),
+    )
+
+
+CLIENT = client(Honest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [
+        (Honest, set()),
+        (Losing, {"PRO-01", "PRO-02", "PRO-03"}),
+        (Raising, {"PRO-02"}),
+        (Cutting, {"PRO-03"}),
+        (Silent, {"PRO-04"}),
+        (Telling, {"PRO-04"}),
+        (Deaf, {"PRO-05"}),
+    ],
+)
+def test_a_faulty_protocol_is_told_which_rules_it_breaks(kind, rules):
+    """And no others."""
+    assert rules == set(broken_rules(client(kind)))
+
+
+def test_the_command_prints_a_line_for_each_rule(capsys):
+    """Its status is that of the whole."""
+    assert 0 == main([f"{__name__}:CLIENT"])
+    assert [*RULES] == [line.split()[0] for line in capsys.readouterr().out.splitlines()]

@@ -45,7 +45,12 @@ class TorchKVCache:
         self.length = min(self.length, length)
 
     def update(
-        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: object
+        self,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        layer_idx: int,
+        *_: object,
+        **_options: object,  # since transformers 5.24
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write [1, heads, new, size] after the held positions; return held and new together."""
         end = self.length + keys.shape[2]
@@ -145,11 +150,13 @@ class TorchNetwork:
                 mask = torch.ones(new, cached + new, dtype=torch.bool, device=self.device)
                 mask = mask.tril(diagonal=cached)[None, None]
             capture = AttentionCapture(self._heads, rows, audio)
+            # By position: transformers 5.24 calls `past_key_values` `cache`.
             states = decoder(
-                inputs_embeds=embedded,
-                position_ids=torch.arange(cached, cached + new, device=self.device)[None],
-                attention_mask={"full_attention": mask},
-                past_key_values=kv_cache,
+                None,  # no ids, because parts are embedded here
+                {"full_attention": mask},
+                torch.arange(cached, cached + new, device=self.device)[None],
+                kv_cache,
+                embedded,
                 use_cache=True,
                 attention_capture=capture,
             ).last_hidden_state[0, -rows:]

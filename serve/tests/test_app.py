@@ -98,8 +98,8 @@ def test_the_wrong_way_to_an_address_is_answered_with_the_right_one(fetch, path,
 
 
 def test_a_socket_at_the_address_of_another_server_is_answered_with_ours(address):
-    """Clients of whisperlivekit connect to /asr."""
-    url = address.replace("http", "ws").removesuffix("/v1") + "/asr"
+    """Clients of moshi connect to /api/asr-streaming."""
+    url = address.replace("http", "ws").removesuffix("/v1") + "/api/asr-streaming"
 
     with (
         pytest.raises(InvalidStatus) as caught,
@@ -109,7 +109,7 @@ def test_a_socket_at_the_address_of_another_server_is_answered_with_ours(address
 
     response = caught.value.response
     message = json.loads(response.body)["error"]["message"]
-    assert (404, "WebSocket /asr is not served here; use /v1/realtime") == (
+    assert (404, "WebSocket /api/asr-streaming is not served here; use /v1/realtime") == (
         response.status_code,
         message,
     )

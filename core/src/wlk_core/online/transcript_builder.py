@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.errors import ClockError
+from wlk_core.errors import ClockError, OptionError
 from wlk_core.streaming.words import joined
 from wlk_core.tokens import ASRToken, ChangeSpeaker, Transcript
-from wlk_core.untrusted import real_number, shown
+from wlk_core.untrusted import is_text, real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,13 +87,30 @@ class TranscriptBuilder:
         self._turns = current + [turn for turn in self._turns if turn.start > time]
 
     def checked_turn(self, change: ChangeSpeaker) -> ChangeSpeaker:
-        """Return *change* with a plain number as its time; ClockError where it has none."""
+        """
+        Return *change* with a plain number as its time.
+
+        Raises:
+            OptionError: it is not a ChangeSpeaker, or its speaker is neither a number nor a string.
+            ClockError: it does not start at a finite stream time of 0 s or more.
+
+        """
+        if not isinstance(change, ChangeSpeaker):
+            raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
+        speaker: object = change.speaker
+        name: int | str
+        if isinstance(speaker, str) and is_text(speaker):
+            name = str(speaker)
+        elif isinstance(speaker, bool) or not isinstance(speaker, Integral):
+            raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
+        else:
+            name = int(speaker)
         start = real_number(change.start)
         if start is None or not math.isfinite(start) or start < 0:
             raise ClockError(
                 f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
             )
-        return ChangeSpeaker(change.speaker, start)
+        return ChangeSpeaker(name, start)
 
     def add_turn(self, change: ChangeSpeaker) -> None:
         """Attribute words that start at `change.start` or later to the new speaker."""

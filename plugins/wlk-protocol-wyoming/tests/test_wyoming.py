@@ -177,6 +177,16 @@ def test_language_and_terms_are_those_of_the_command():
     assert ("de", "Küche, wlk") == (client.audio.settings.language, client.audio.settings.prompt)
 
 
+def test_settings_come_between_commands(client):
+    """In the middle of one they are an error; after it they give no transcript of their own."""
+    (error,) = client.send(("transcribe", {"language": "de"}))
+    client.send(STOP, ("transcribe", {"language": "de"}), START, CHUNK)
+    messages = client.happen(commit("zero"), STOPPED, END)
+
+    assert "wrong_order" == error["data"]["code"]
+    assert ["zero"] == transcripts(messages)
+
+
 def test_a_shutdown_gives_the_transcript_so_far(client):
     """With all of its words."""
     client.protocol.end()
@@ -262,6 +272,8 @@ def test_events_are_read_with_their_data_and_payload():
         (b'{"payload_length": -1}\n', ValueError),
         (b'{"payload_length": 2000000}\n', ValueError),
         (b'{"payload_length": "1"}\n', ValueError),
+        (b'{"payload_length": 1.5}\n', ValueError),
+        (b'{"payload_length": NaN}\n', ValueError),
         (b'{"payload_length": 9}\nabc', EOFError),
         (b"{" * 70_000, ValueError),
     ],

@@ -86,7 +86,7 @@ class WyomingProtocol:
                     yield from self._transcript()
             case Failure(is_final=True):
                 yield error_event(as_request_error(event.error))
-            case End() if not self._audio.has_failed:
+            case End() if self._audio.is_ended and not self._audio.has_failed:
                 yield from self._transcript()
 
     def end(self) -> list[Message]:
@@ -116,6 +116,8 @@ class WyomingProtocol:
                 )
 
     def _choose(self, fields: Message) -> None:
+        if self._takes_audio:
+            raise RequestError("expected transcribe before audio-start", code="wrong_order")
         language = self._card.check_language(fields.get("language") or "") or self._card.language
         terms = [*_texts(fields, "transcript_names"), *_texts(fields, "transcript_terms")]
         prompt = ", ".join(terms) or None if self._card.takes_prompt else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from wlk_protocol_wyoming.protocol import WyomingProtocol, error_event
@@ -35,7 +36,7 @@ async def read_event(reader: StreamReader) -> bytes | None:
     try:
         header: Any = json.loads(line)
         lengths = [header.get(name) or 0 for name in ("data_length", "payload_length")]
-        size = sum(lengths) if min(lengths) >= 0 else _MAX_BYTES + 1
+        size = sum(map(index, lengths)) if min(lengths) >= 0 else _MAX_BYTES + 1
     except (AttributeError, RecursionError, TypeError) as error:
         raise ValueError("expected a line with a JSON object") from error
     if size > _MAX_BYTES:

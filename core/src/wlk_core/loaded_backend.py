@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import attrs
 
 from wlk_core.errors import StreamClosed
-from wlk_core.online.engine_calls import EngineCalls
-from wlk_core.online.stream import OnlineStream, engine_errors
+from wlk_core.online.engine_calls import EngineCalls, engine_errors
+from wlk_core.online.stream import OnlineStream
 from wlk_core.session import astream, atranscribe, stream, transcribe
 
 if TYPE_CHECKING:

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial, wraps
 import threading
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import attrs
 
+from wlk_core.errors import BackendError, WLKError
 from wlk_core.online.engine_batches import EngineBatches
+from wlk_core.untrusted import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["EngineCalls", "EngineRun"]
+__all__ = ["EngineCalls", "EngineRun", "engine_errors"]
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+
+@contextmanager
+def engine_errors(problem: str) -> Iterator[None]:
+    """
+    Raise what an engine raises outside the calls of a stream as BackendError, with its cause.
+
+    Errors of this project pass, such as the OptionError of a plugin.
+    """
+    try:
+        yield
+    except WLKError:
+        raise
+    except Exception as error:
+        raise BackendError(f"{problem}: {reason(error)}") from error
 
 
 @attrs.frozen(kw_only=True)

@@ -17,8 +17,8 @@ from wlk_core.errors import (
     OptionError,
     StreamBroken,
     StreamClosed,
-    WLKError,
 )
+from wlk_core.online.engine_calls import engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
@@ -34,26 +34,11 @@ if TYPE_CHECKING:
     from wlk_core.online.recognizer import Recognizer, Step
     from wlk_core.tokens import ASRToken, ChangeSpeaker
 
-__all__ = ["STEPS_PER_CALL", "OnlineStream", "engine_errors"]
+__all__ = ["STEPS_PER_CALL", "OnlineStream"]
 
 _LOGGER = logging.getLogger(__name__)
 
 STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
-
-
-@contextmanager
-def engine_errors(problem: str) -> Iterator[None]:
-    """
-    Raise what an engine raises outside the calls of a stream as BackendError, with its cause.
-
-    Errors of this project pass, such as the OptionError of a plugin.
-    """
-    try:
-        yield
-    except WLKError:
-        raise
-    except Exception as error:
-        raise BackendError(f"{problem}: {reason(error)}") from error
 
 
 class OnlineStream:

@@ -38,7 +38,6 @@ __all__ = ["MODES", "AsrProtocol"]
 MODES = ("full", "diff")
 _MAX_LINES = 200  # of a state, as many as its page shows
 _LATE = 3  # utterances to which a speaker or a translation may still belong
-_SAMPLE_BYTES = 2
 _SILENCE, _FIRST_SPEAKER = -2, 1
 _CONTAINERS = (b"\x1aE\xdf\xa3", b"OggS", b"RIFF", b"fLaC")  # how WebM and others begin
 
@@ -64,7 +63,6 @@ class AsrProtocol:
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
-        self._rest = b""  # of a sample
         self._has_begun = False
         self._has_ended = False  # by its client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
@@ -95,10 +93,7 @@ class AsrProtocol:
             self._has_ended = True
             return [*self._update(message), *self.end()]
         self._has_begun = True
-        data = self._rest + data
-        whole = len(data) - len(data) % _SAMPLE_BYTES
-        self._rest = data[whole:]
-        self._audio.append(data[:whole])
+        self._audio.append(data)
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:

@@ -6,11 +6,10 @@ The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v2.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wlk_core.session import Commit, Endpoint, Failure, HypothesisChange, Marked
-from wlk_protocol_deepgram.query import Samples
+from wlk_protocol_deepgram.messages import message_type
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ class FluxProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._samples = Samples(query.sample_bytes)
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
@@ -63,7 +61,7 @@ class FluxProtocol:
         try:
             if isinstance(data, str):
                 return self._apply(data)
-            self._audio.append(self._samples.whole(data))
+            self._audio.append(data)
             if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
                 self._marked = self._audio.seconds
                 self._audio.mark("")  # its answer has the text, and how far it goes
@@ -99,11 +97,7 @@ class FluxProtocol:
         return []
 
     def _apply(self, text: str) -> list[Message]:
-        try:
-            fields: Any = json.loads(text)
-        except (ValueError, RecursionError):
-            fields = None
-        match fields.get("type") if isinstance(fields, dict) else None:
+        match message_type(text):
             case "CloseStream":
                 return self.end()
             case "ForceEndTurn":

@@ -7,10 +7,9 @@ The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-import json
 import math
 import string
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from wlk_core.session import (
     Commit,
@@ -20,7 +19,7 @@ from wlk_core.session import (
     HypothesisChange,
     SpeechStarted,
 )
-from wlk_protocol_deepgram.query import Samples
+from wlk_protocol_deepgram.messages import message_type
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class ListenProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._samples = Samples(query.sample_bytes)
         self._words: list[ASRToken] = []  # committed, of no final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the last interim result
@@ -113,15 +111,11 @@ class ListenProtocol:
         if not data:  # how older clients close a stream
             yield from self.end()
             return
-        self._audio.append(self._samples.whole(data))
+        self._audio.append(data)
         yield from self._utterance_end(self._audio.seconds)
 
     def _apply(self, text: str) -> Iterator[Message]:
-        try:
-            fields: Any = json.loads(text)
-        except (ValueError, RecursionError):
-            fields = None
-        match fields.get("type") if isinstance(fields, dict) else None:
+        match message_type(text):
             case "KeepAlive":
                 pass  # it moves no clock
             case "CloseStream":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.protocols import ModelCard
 
-__all__ = ["FluxQuery", "ListenQuery", "Samples"]
+__all__ = ["FluxQuery", "ListenQuery"]
 
 _ENCODINGS: dict[str, Encoding] = {
     "linear16": "s16le",
@@ -23,7 +23,6 @@ _ENCODINGS: dict[str, Encoding] = {
     "mulaw": "mulaw",
     "alaw": "alaw",
 }
-_SAMPLE_BYTES: dict[Encoding, int] = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _RATES = (8_000, 48_000)  # samples a second
 _MIN_ENDPOINTING = 0.3  # seconds; shorter pauses are inside of words
 _PADDING_PART = 0.4  # of the silence: audio before the speech that is kept with it
@@ -33,21 +32,6 @@ _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over as often a
 _TRUTHS = {"true": True, "false": False}
 
 
-class Samples:
-    """The whole samples of audio that is cut anywhere."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._rest = b""
-
-    def whole(self, data: bytes) -> bytes:
-        """Return the bytes of the samples that *data* completes; the rest waits for the next."""
-        data = self._rest + data
-        count = len(data) - len(data) % self._size
-        self._rest = data[count:]
-        return data[:count]
-
-
 @attrs.frozen(kw_only=True)
 class ListenQuery:
     """
@@ -55,7 +39,6 @@ class ListenQuery:
 
     Attributes:
         settings: how streams are opened.
-        sample_bytes: of a sample of the audio.
         has_interims: whether text that may change is sent.
         ends_speech: whether a pause is reported as `speech_final`.
         has_speech_started: whether the beginning of speech is reported.
@@ -65,7 +48,6 @@ class ListenQuery:
     """
 
     settings: StreamSettings
-    sample_bytes: int
     has_interims: bool = False
     ends_speech: bool = True
     has_speech_started: bool = False
@@ -86,7 +68,6 @@ class ListenQuery:
         utterance_end = _whole(query, "utterance_end_ms", *_UTTERANCE_END)
         return cls(
             settings=settings,
-            sample_bytes=_SAMPLE_BYTES[settings.encoding],
             has_interims=_truth(query, "interim_results"),
             ends_speech=query.get("endpointing") != "false",
             has_speech_started=_truth(query, "vad_events"),
@@ -105,7 +86,6 @@ class FluxQuery:
 
     Attributes:
         settings: how streams are opened.
-        sample_bytes: of a sample of the audio.
         end_seconds: silence after which a turn ends.
         eager_seconds: silence after which it ends eagerly; infinity for never.
         trigger: why turns end, "model" or, where the time-out is shorter, "timeout".
@@ -113,7 +93,6 @@ class FluxQuery:
     """
 
     settings: StreamSettings
-    sample_bytes: int
     end_seconds: float
     eager_seconds: float = math.inf
     trigger: str = "model"
@@ -134,7 +113,6 @@ class FluxQuery:
         settings = _settings(query, card, seconds)
         return cls(
             settings=settings,
-            sample_bytes=_SAMPLE_BYTES[settings.encoding],
             end_seconds=seconds,
             eager_seconds=math.inf if math.isnan(eager) else _silence(eager),
             trigger="timeout" if timeout < certain else "model",

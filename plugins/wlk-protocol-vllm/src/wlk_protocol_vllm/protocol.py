@@ -55,7 +55,7 @@ class VllmProtocol:
             return self.refuse(error)
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error, whose text is no object here."""
+        """Return the message of an error, which vLLM sends as a string instead of an object."""
         return [{"type": "error", "error": str(error), "code": error.code}]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:

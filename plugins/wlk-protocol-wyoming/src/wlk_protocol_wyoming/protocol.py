@@ -7,6 +7,7 @@ The source is wyoming 1.10.2 (event.py, asr.py, audio.py, info.py, vad.py) and t
 
 from __future__ import annotations
 
+from collections import deque
 import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,13 +28,24 @@ _WIDTH, _CHANNELS = 2, 1  # bytes of a sample, and how many at a time
 _RATES = (8_000, 48_000)  # samples a second
 
 
+@attrs.define(kw_only=True)
+class _Command:
+    """A voice command whose transcript has not been sent; `start` is in seconds of the session."""
+
+    start: float
+    language: str | None
+    text: str = ""
+    has_begun: bool = False  # whether transcript-start was sent
+    is_stopped: bool = False  # by audio-stop
+
+
 class WyomingProtocol:
     """
     One connection, on which voice commands follow each other; a `ClientProtocol` without I/O.
 
     A command ends with the audio, or before it with a pause after words: clients that leave the end
-    of speech to the server read the transcript while they send.  What follows in that audio is
-    dropped, because it is no part of the command.
+    of speech to the server read the transcript while they send.  Audio of the command that follows
+    its transcript is dropped.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -41,12 +53,8 @@ class WyomingProtocol:
     def __init__(self, audio: SessionAudio, info: SessionInfo) -> None:
         self._audio = audio
         self._card = info.card
-        self._language = info.card.language
-        self._takes_audio = False  # between audio-start and the transcript
-        self._stops = 0  # ends of audio whose transcripts have not come
-        self._text = ""
-        self._has_begun = False  # whether transcript-start was sent
-        self._start_time = 0.0  # of the command, in seconds of the session
+        self._commands: deque[_Command] = deque()
+        self._is_answered = False  # the command whose audio-stop has not come
 
     def begin(self) -> list[Message]:
         """Return no event: the client speaks first."""
@@ -65,24 +73,21 @@ class WyomingProtocol:
         return [error_event(error)]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio."""
-        if not (self._takes_audio or self._stops):
-            return  # after the transcript
+        """Apply what happened to the audio; nothing concerns a client after its transcript."""
+        if not self._commands:
+            return
+        command = self._commands[0]
         match event:
             case SpeechStarted():
-                yield _event("voice-started", timestamp=self._milliseconds(event.start))
+                yield _event("voice-started", timestamp=_milliseconds(event.start - command.start))
             case Commit():
-                text = "".join(token.text for token in event.tokens)
-                yield from self._begin_transcript()
-                yield _event("transcript-chunk", text=text if self._text else text.lstrip())
-                self._text += text
+                yield from self._extend(command, event)
             case Endpoint(reason="commit"):
-                self._stops -= 1
                 yield from self._transcript()
             case Endpoint(reason="silence"):
-                yield _event("voice-stopped", timestamp=self._milliseconds(event.time))
-                if self._text.strip() and not self._stops:
-                    self._takes_audio = False
+                yield _event("voice-stopped", timestamp=_milliseconds(event.time - command.start))
+                if command.text.strip() and not command.is_stopped:
+                    self._is_answered = True
                     yield from self._transcript()
             case Failure(is_final=True):
                 yield error_event(as_request_error(event.error))
@@ -93,6 +98,12 @@ class WyomingProtocol:
         """End the audio, as before a shutdown."""
         self._audio.end()
         return []
+
+    @property
+    def _open_command(self) -> _Command | None:
+        """The command that takes audio."""
+        newest = self._commands[-1] if self._commands else None
+        return None if newest is None or newest.is_stopped else newest
 
     def _apply(self, kind: str, fields: Message, payload: bytes) -> Iterator[Message]:
         match kind:
@@ -116,16 +127,17 @@ class WyomingProtocol:
                 )
 
     def _choose(self, fields: Message) -> None:
-        if self._takes_audio:
-            raise RequestError("expected transcribe before audio-start", code="wrong_order")
+        if self._open_command is not None:
+            raise _wrong_order("transcribe before audio-start")
         language = self._card.check_language(fields.get("language") or "") or self._card.language
         terms = [*_texts(fields, "transcript_names"), *_texts(fields, "transcript_terms")]
         prompt = ", ".join(terms) or None if self._card.takes_prompt else None
-        self._language = language
         settings = attrs.evolve(self._audio.settings, language=language, prompt=prompt)
         self._audio.change(settings)
 
     def _start(self, fields: Message) -> None:
+        if self._open_command is not None:
+            raise _wrong_order("audio-stop before another audio-start")
         rate: Any = fields.get("rate")
         has_rate = isinstance(rate, int) and _RATES[0] <= rate <= _RATES[1]
         if self._audio.samples:
@@ -136,43 +148,47 @@ class WyomingProtocol:
                 f"got rate {rate}, width {fields.get('width')}, channels {fields.get('channels')}",
                 code="invalid_audio",
             )
-        if not self._stops:  # what followed the last command is no part of this one
-            self._audio.clear()
-            self._text, self._has_begun = "", False
+        if not self._commands:
+            self._audio.clear()  # what followed the transcript of the last command
         self._audio.change(attrs.evolve(self._audio.settings, rate=rate))
-        self._start_time = self._audio.seconds
-        self._takes_audio = True
+        self._commands.append(
+            _Command(start=self._audio.seconds, language=self._audio.settings.language)
+        )
+        self._is_answered = False
 
     def _append(self, payload: bytes) -> None:
-        if not self._takes_audio:
-            return  # the command is over, and its client has not read that yet
         if len(payload) % _WIDTH:
             raise RequestError("expected whole samples of 16 bits", code="invalid_audio")
-        self._audio.append(payload)
+        if self._open_command is not None:
+            self._audio.append(payload)
+        elif not self._is_answered:
+            raise _wrong_order("audio-start before audio-chunk")
 
     def _stop(self) -> Iterator[Message]:
-        if not self._takes_audio:
-            return
-        self._takes_audio = False
-        if self._audio.commit() is None:
-            yield from self._transcript()  # of no audio
+        command = self._open_command
+        if command is None:
+            if not self._is_answered:
+                raise _wrong_order("audio-start before audio-stop")
+            self._is_answered = False
         else:
-            self._stops += 1
+            command.is_stopped = True
+            if self._audio.commit() is None:
+                yield from self._transcript()  # of no audio
 
-    def _begin_transcript(self) -> Iterator[Message]:
-        if not self._has_begun:
-            self._has_begun = True
-            yield _event("transcript-start", language=self._language)
+    def _extend(self, command: _Command, event: Commit) -> Iterator[Message]:
+        text = "".join(token.text for token in event.tokens)
+        if command.language is None:
+            detected = (token.detected_language for token in event.tokens)
+            command.language = next(filter(None, detected), None)
+        yield from _begin(command)
+        yield _event("transcript-chunk", text=text if command.text else text.lstrip())
+        command.text += text
 
     def _transcript(self) -> Iterator[Message]:
-        yield from self._begin_transcript()
-        yield _event("transcript", text=self._text.strip(), language=self._language)
+        command = self._commands.popleft()
+        yield from _begin(command)
+        yield _event("transcript", text=command.text.strip(), language=command.language)
         yield _event("transcript-stop")
-        self._text, self._has_begun = "", False
-
-    def _milliseconds(self, time: float) -> int:
-        """Return a time of the session in milliseconds of the command."""
-        return round((time - self._start_time) * 1000)
 
     def _info(self) -> Message:
         about = {"attribution": {"name": "wlk", "url": ""}, "installed": True, "version": None}
@@ -199,6 +215,20 @@ class WyomingProtocol:
 def error_event(error: RequestError) -> Message:
     """Return the event of an error."""
     return _event("error", text=str(error), code=error.code)
+
+
+def _wrong_order(expected: str) -> RequestError:
+    return RequestError(f"expected {expected}", code="wrong_order")
+
+
+def _begin(command: _Command) -> Iterator[Message]:
+    if not command.has_begun:
+        command.has_begun = True
+        yield _event("transcript-start", language=command.language)
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def _event(kind: str, **data: Any) -> Message:

@@ -51,7 +51,7 @@ def parse_message(text: str) -> Message:
 
 def decode_audio(audio: object, audio_format: AudioFormat) -> bytes:
     """
-    Return the bytes of an append, which are base64 in a text message and plain in a binary one.
+    Return the bytes of an append, which are base64 in JSON and plain in a binary message.
 
     Raises:
         RequestError: *audio* is not base64, or does not end with a sample.

@@ -141,7 +141,7 @@ class RealtimeProtocol:
         if isinstance(data, bytes):
             if not self._takes_binary:
                 raise RequestError(
-                    "expected a text message; binary audio is taken after a session.update",
+                    "expected JSON; binary audio is accepted after a session.update",
                     code="invalid_event",
                 )
             return ClientMessage(APPEND, {}, decode_audio(data, self._config.format))

@@ -95,6 +95,7 @@ class SessionAudio:
         self.is_ended = False  #: whether no more audio is taken
         self.has_failed = False  #: whether an engine failure ended the session
         self._is_closed = False
+        self._rest = b""  # of a sample
         self._waiting: list[Callable[[], object]] = []  # for a stream
 
     # What protocols call.
@@ -139,14 +140,19 @@ class SessionAudio:
 
     def append(self, data: bytes) -> None:
         """
-        Append audio in the form of the settings, whole samples of one channel; nothing for none.
+        Append audio in the form of the settings, one channel.
+
+        A part of a sample at the end waits for the rest of it.
 
         Raises:
             RequestError: it would open one more stream than a session may have.
 
         """
-        if data:
-            self._do(partial(self._append, data))
+        data = self._rest + data
+        whole = len(data) - len(data) % _SAMPLE_BYTES[self.settings.encoding]
+        if whole:
+            self._do(partial(self._append, data[:whole]))
+        self._rest = data[whole:]
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
 
+from wlk_conformance.protocols import PlayedSession, SilentStream
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
 from wlk_core.session import (
@@ -21,44 +23,26 @@ from wlk_core.session import (
     SpeakerTurn,
 )
 from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript
-from wlk_protocol_asr.protocol import AsrProtocol
 from wlk_protocol_asr.routes import wlk_protocols
-from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo, StreamSettings
+from wlk_serve.protocols import RequestError
+
+from .client import CLIENTS
 
 SECOND = bytes(32_000)
 END = End(audio_time=9.0, stats=StreamStats(), latency=None)
 (ROUTE,) = wlk_protocols()
 
 
-class Client:
-    """A client whose streams are opened at once."""
-
-    def __init__(self, *, is_diff=False):
-        self.audio = SessionAudio(StreamSettings())
-        info = SessionInfo(id="sess_0", card=None)
-        self.protocol = AsrProtocol(self.audio, info, is_diff=is_diff)
-
-    def send(self, *messages):
-        """Return the answers to *messages*."""
-        answers = []
-        for message in messages:
-            answers += self.protocol.receive(message)
-            if self.audio.needs_stream:
-                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
-                names = ("receive", "commit", "end_audio", "close")
-                self.audio.open(SimpleNamespace(**dict.fromkeys(names, nothing)))
-        return answers
-
-    def happen(self, *events):
-        """Return the messages of *events* of the stream."""
-        found = self.audio.events(self.audio.segment.stream, events)
-        return [message for event in found for message in self.protocol.handle(event)]
+def open_session(*, is_diff=False):
+    """Return a session of a client, over a stream of which nothing comes."""
+    client = attrs.evolve(CLIENTS["full"], query="mode=diff" if is_diff else "")
+    return PlayedSession(client, SilentStream)
 
 
 @pytest.fixture
 def client():
     """Return a client that has sent a second."""
-    client = Client()
+    client = open_session()
     client.send(SECOND)
     return client
 
@@ -136,7 +120,7 @@ def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
 @pytest.mark.parametrize("is_diff", [False, True], ids=["full", "diff"])
 def test_a_word_is_not_shown_twice_while_it_is_committed(is_diff):
     """The hypothesis that had it comes without it after the commit."""
-    client = Client(is_diff=is_diff)
+    client = open_session(is_diff=is_diff)
     client.send(SECOND)
     zero, one = ASRToken(0.0, 0.5, " zero"), ASRToken(0.5, 0.9, " one")
     client.happen(HypothesisChange(Transcript((zero, one)), 1.0))
@@ -180,7 +164,7 @@ def test_an_empty_message_brings_the_last_words_and_then_the_end(client):
 
 def test_no_audio_is_ready_to_stop_at_once():
     """And only once."""
-    client = Client()
+    client = open_session()
 
     assert [{"type": "ready_to_stop"}] == client.send(b"")
     assert [] == [*client.send(b""), *client.protocol.end()]
@@ -188,7 +172,7 @@ def test_no_audio_is_ready_to_stop_at_once():
 
 def test_samples_may_be_cut_between_messages():
     """No byte is lost."""
-    client = Client()
+    client = open_session()
     client.send(SECOND[:333], SECOND[333:])
 
     assert 16_000 == client.audio.samples
@@ -197,7 +181,7 @@ def test_samples_may_be_cut_between_messages():
 @pytest.mark.parametrize("data", [b"\x1aE\xdf\xa3webm", b"RIFF....WAVE"])
 def test_a_container_is_refused_with_what_was_expected(data):
     """It would be noise."""
-    client = Client()
+    client = open_session()
     error, ready = client.send(data)
 
     assert "16-bit samples" in error["error"]
@@ -228,7 +212,7 @@ WORDS = strategies.lists(strategies.sampled_from(["word", "pause", "anna", "ben"
 @given(WORDS)
 def test_diffs_build_the_states_of_the_full_mode(actions):
     """Dropped lines, those that stay, and new ones; a number for each message."""
-    clients = Client(), Client(is_diff=True)
+    clients = open_session(), open_session(is_diff=True)
     time, lines, count = 0.0, [], 0
     for client in clients:
         client.send(SECOND)

@@ -4,63 +4,32 @@ from __future__ import annotations
 
 from itertools import chain
 import math
-from types import SimpleNamespace
 
 from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
 
+from wlk_conformance.protocols import CARD, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Endpoint, HypothesisChange, Marked
 from wlk_core.tokens import ASRToken, Transcript
-from wlk_protocol_deepgram.flux import FluxProtocol
 from wlk_protocol_deepgram.query import FluxQuery
-from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo
+from wlk_serve.protocols import RequestError
+
+from .client import AUDIO, FLUX, client, turns_text
 
 QUARTER = bytes(8_000)  # of a second
 FORCE, CLOSE = '{"type": "ForceEndTurn"}', '{"type": "CloseStream"}'
-CARD = SimpleNamespace(
-    name="small",
-    language="en",
-    takes_prompt=False,
-    spec=SimpleNamespace(name="faster-whisper"),
-    check_language=lambda code: code or None,
-)
 
 
 def query_of(query=""):
     """Return what a client asks for."""
-    return FluxQuery.parse(QueryParams(f"encoding=linear16&sample_rate=16000&{query}"), CARD)
+    return FluxQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
 
 
-class Client:
-    """A client whose streams are opened at once; what it said and when is its own."""
-
-    def __init__(self, query="eager_eot_threshold=0.5"):
-        query = query_of(query)
-        self.audio = SessionAudio(query.settings)
-        self.protocol = FluxProtocol(self.audio, SessionInfo(id="sess_0", card=CARD), query)
-        self.marks = []
-        self.found = list(self.protocol.begin())
-
-    def send(self, *messages):
-        """Receive *messages*; return the answers."""
-        start = len(self.found)
-        for message in messages:
-            self.found += self.protocol.receive(message)
-            if self.audio.needs_stream:
-                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
-                names = ("receive", "commit", "end_audio", "close")
-                stream = SimpleNamespace(**dict.fromkeys(names, nothing), mark=self.marks.append)
-                self.audio.open(stream)
-        return self.found[start:]
-
-    def happen(self, *events):
-        """Let *events* of the stream happen; return the messages."""
-        start = len(self.found)
-        for event in self.audio.events(self.audio.segment.stream, events):
-            self.found += self.protocol.handle(event)
-        return self.found[start:]
+def open_session(query="eager_eot_threshold=0.5"):
+    """Return a session of a client, over a stream of which nothing comes."""
+    return PlayedSession(client(FLUX, query, turns_text), SilentStream)
 
 
 def token(text, end):
@@ -87,9 +56,9 @@ def events(messages):
 
 def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
     """The end has the transcript of the eager end, and then the next turn follows."""
-    client = Client()
-    client.send(QUARTER)
-    messages = client.happen(
+    session = open_session()
+    session.send(QUARTER)
+    messages = session.happen(
         HypothesisChange(Transcript((token("zero", 0.5),)), 0.6),
         mark(0.6),
         Commit((token("zero", 0.5),), 0.8),
@@ -107,15 +76,15 @@ def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
     ] == events(messages)
     assert ("model", 0) == (messages[-1]["trigger"], messages[-1]["turn_index"])
     assert 0.5 <= messages[-2]["end_of_turn_confidence"] < messages[-1]["end_of_turn_confidence"]
-    assert 1 == client.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"]
+    assert 1 == session.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"]
 
 
 def test_a_turn_that_goes_on_is_resumed():
     """Once, with the words that came."""
-    client = Client()
-    client.send(QUARTER)
-    client.happen(Commit((token("zero", 0.5),), 0.8), mark(0.8), mark(1.0))
-    messages = client.happen(
+    session = open_session()
+    session.send(QUARTER)
+    session.happen(Commit((token("zero", 0.5),), 0.8), mark(0.8), mark(1.0))
+    messages = session.happen(
         Commit((token("one", 1.5),), 1.6), mark(1.6), Endpoint(1.5, "silence", 2.5)
     )
 
@@ -126,29 +95,29 @@ def test_a_turn_that_goes_on_is_resumed():
 
 def test_without_a_threshold_no_turn_ends_eagerly():
     """As at Deepgram."""
-    client = Client("")
-    client.send(QUARTER)
-    client.happen(Commit((token("zero", 0.5),), 0.8), *(mark(number) for number in range(1, 9)))
+    session = open_session("")
+    session.send(QUARTER)
+    session.happen(Commit((token("zero", 0.5),), 0.8), *(mark(number) for number in range(1, 9)))
 
-    assert "EagerEndOfTurn" not in dict(events(client.found))
+    assert "EagerEndOfTurn" not in dict(events(session.messages))
 
 
 def test_a_mark_is_requested_for_every_quarter_of_a_second():
     """However the audio is cut."""
-    client = Client()
+    session = open_session()
     for start in range(0, 32_000, 320):
-        client.send(bytes(32_000)[start : start + 320])
+        session.send(bytes(32_000)[start : start + 320])
 
-    assert 4 == len(client.marks)
+    assert 4 == session.streams[0].calls.count(("mark", ""))
 
 
 def test_a_turn_can_be_forced_to_end():
     """Where none runs, nothing ends."""
-    client = Client()
-    client.send(FORCE, QUARTER, FORCE)
-    messages = client.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "commit", 0.5))
-    client.send(FORCE)
-    nothing = client.happen(Endpoint(0.5, "commit", 0.5))
+    session = open_session()
+    session.send(FORCE, QUARTER, FORCE)
+    messages = session.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "commit", 0.5))
+    session.send(FORCE)
+    nothing = session.happen(Endpoint(0.5, "commit", 0.5))
 
     assert "manual" == messages[-1]["trigger"]
     assert [] == nothing
@@ -156,13 +125,13 @@ def test_a_turn_can_be_forced_to_end():
 
 def test_a_close_brings_the_end_of_the_last_turn():
     """Then the socket closes."""
-    client = Client()
-    client.send(QUARTER, CLOSE)
+    session = open_session()
+    session.send(QUARTER, CLOSE)
     end = End(audio_time=0.5, stats=StreamStats(), latency=None)
-    messages = client.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "end", 0.5), end)
+    messages = session.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "end", 0.5), end)
 
     assert [("StartOfTurn", "zero"), ("EndOfTurn", "zero")] == events(messages)
-    assert client.audio.is_over
+    assert session.audio.is_over
 
 
 @pytest.mark.parametrize(
@@ -198,7 +167,7 @@ def test_a_wrong_threshold_is_refused(query):
 )
 def test_a_wrong_message_is_answered(text, kind):
     """Its number follows that of the last message."""
-    (answer,) = Client().send(text)
+    (answer,) = open_session().send(text)
 
     assert (kind, 1) == (answer["type"], answer["sequence_id"])
 
@@ -210,25 +179,25 @@ ACTIONS = strategies.lists(
 )
 
 
-def play(client, actions):
+def play(session, actions):
     """Let *actions* happen, and a pause at the end; return how many words were said."""
     clock, words = 0.0, 0
     actions = [QUARTER, *actions, "silence"]
     for action in chain.from_iterable(HUSH if each == "hush" else [each] for each in actions):
         clock += {"word": 0.25, "wait": 0.5}.get(action, 0.0)
         if action in {QUARTER, FORCE}:
-            client.send(action)
+            session.send(action)
         happening = {
             "word": Commit((token(str(words), clock),), clock),
             "guess": HypothesisChange(Transcript((token("perhaps", clock + 0.25),)), clock),
             "mark": mark(clock),
             "silence": Endpoint(clock, "silence", clock),
             "forced": Endpoint(clock, "commit", clock)
-            if client.audio.segments[0].commits
+            if session.audio.segments[0].commits
             else None,
         }.get(action)
         if happening is not None:
-            client.happen(happening)
+            session.happen(happening)
         words += action == "word"
     return words
 
@@ -253,11 +222,13 @@ def check_turn(messages):
 @given(ACTIONS)
 def test_the_published_order_holds(actions):
     """Eager ends are never empty, resumed only after them, and equal to the end that follows."""
-    client = Client()
-    words = play(client, actions)
+    session = open_session()
+    words = play(session, actions)
 
-    assert list(range(len(client.found))) == [message["sequence_id"] for message in client.found]
-    said, turns = client.found[1:], []
+    assert list(range(len(session.messages))) == [
+        message["sequence_id"] for message in session.messages
+    ]
+    said, turns = session.messages[1:], []
     for number in range(said[-1]["turn_index"] + 1 if said else 0):
         turns.append([message for message in said if message["turn_index"] == number])
         check_turn(turns[-1])

@@ -3,56 +3,33 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
 
+from wlk_conformance.protocols import CARD, PlayedSession, SilentStream
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Endpoint, Failure, HypothesisChange, SpeechStarted
 from wlk_core.tokens import ASRToken, Transcript
-from wlk_protocol_deepgram.listen import ListenProtocol
 from wlk_protocol_deepgram.query import ListenQuery
-from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo
+from wlk_serve.protocols import RequestError
+
+from .client import AUDIO, LISTEN, client, final_text
 
 SECOND = bytes(32_000)
 FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
-AUDIO = "encoding=linear16&sample_rate=16000"
-CARD = SimpleNamespace(
-    name="small",
-    language=None,
-    takes_prompt=True,
-    spec=SimpleNamespace(name="faster-whisper"),
-    check_language=lambda code: code.split("-")[0] or None,
-)
 
 
-class Client:
-    """A client whose streams are opened at once."""
+def open_session(query=""):
+    """Return a session of a client, over a stream of which nothing comes."""
+    return PlayedSession(client(LISTEN, query, final_text), SilentStream)
 
-    def __init__(self, query=""):
-        self.query = ListenQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
-        self.audio = SessionAudio(self.query.settings)
-        info = SessionInfo(id="sess_0", card=CARD)
-        self.protocol = ListenProtocol(self.audio, info, self.query)
 
-    def send(self, *messages):
-        """Return the answers to *messages*."""
-        answers = []
-        for message in messages:
-            answers += self.protocol.receive(message)
-            if self.audio.needs_stream:
-                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
-                names = ("receive", "commit", "end_audio", "close")
-                self.audio.open(SimpleNamespace(**dict.fromkeys(names, nothing)))
-        return answers
-
-    def happen(self, *events):
-        """Return the messages of *events* of the stream."""
-        found = self.audio.events(self.audio.segment.stream, events)
-        return [message for event in found for message in self.protocol.handle(event)]
+def query_of(query):
+    """Return what a client asks for."""
+    return ListenQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
 
 
 def token(text, start=0.0, **fields):
@@ -74,10 +51,10 @@ END = End(audio_time=3.0, stats=StreamStats(), latency=None)
 
 def test_the_last_words_of_an_utterance_come_with_speech_final():
     """Those before them are final when the next ones are committed."""
-    client = Client()
-    client.send(SECOND)
+    session = open_session()
+    session.send(SECOND)
 
-    messages = client.happen(
+    messages = session.happen(
         Commit((token("zero"),), 1.0),
         Commit((token("One,", 0.5),), 1.5),
         Endpoint(1.2, "silence", 2),
@@ -102,22 +79,22 @@ def test_interim_results_show_what_is_committed_and_what_may_change():
         HypothesisChange(Transcript((token("one", 0.5),)), 1.0),
         HypothesisChange(Transcript((token("one", 0.5),)), 1.5),
     ]
-    client, other = Client("interim_results=true"), Client()
-    client.send(SECOND)
+    session, other = open_session("interim_results=true"), open_session()
+    session.send(SECOND)
     other.send(SECOND)
 
-    assert ["zero", "zero one"] == transcripts(client.happen(*events), is_final=False)
+    assert ["zero", "zero one"] == transcripts(session.happen(*events), is_final=False)
     assert [] == other.happen(*events)
 
 
 def test_a_finalize_is_answered_with_the_last_words():
     """Also where there are none, and where no audio came."""
-    client = Client()
-    early = client.send(FINALIZE)
-    client.send(SECOND, FINALIZE)
-    messages = client.happen(Commit((token("zero"),), 1.0), Endpoint(1.0, "commit", 1.0))
-    client.send(SECOND, FINALIZE)
-    messages += client.happen(Endpoint(2.0, "commit", 2.0))
+    session = open_session()
+    early = session.send(FINALIZE)
+    session.send(SECOND, FINALIZE)
+    messages = session.happen(Commit((token("zero"),), 1.0), Endpoint(1.0, "commit", 1.0))
+    session.send(SECOND, FINALIZE)
+    messages += session.happen(Endpoint(2.0, "commit", 2.0))
 
     assert [""] == transcripts(early)
     assert ["zero", ""] == transcripts(messages)
@@ -127,31 +104,31 @@ def test_a_finalize_is_answered_with_the_last_words():
 def test_a_close_brings_the_last_words_and_then_the_metadata():
     """An empty frame closes as well."""
     for end in (CLOSE, b""):
-        client = Client()
-        client.send(SECOND, end)
-        *_, words, metadata = client.happen(Commit((token("zero"),), 1.0), END)
+        session = open_session()
+        session.send(SECOND, end)
+        *_, words, metadata = session.happen(Commit((token("zero"),), 1.0), END)
 
         assert "zero" == words["channel"]["alternatives"][0]["transcript"]
         assert ("Metadata", 1.0) == (metadata["type"], metadata["duration"])
-        assert client.audio.is_over
+        assert session.audio.is_over
 
 
 def test_a_close_without_audio_brings_the_metadata_at_once():
     """And no second one after a shutdown."""
-    client = Client()
+    session = open_session()
 
-    assert ["Metadata"] == [message["type"] for message in client.send(CLOSE)]
-    assert [] == client.protocol.end()
+    assert ["Metadata"] == [message["type"] for message in session.send(CLOSE)]
+    assert [] == session.protocol.end()
 
 
 def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_audio():
     """UtteranceEnd comes once, when no word has followed for long enough."""
-    client = Client("vad_events=true&utterance_end_ms=1000")
-    client.send(SECOND)
-    messages = client.happen(
+    session = open_session("vad_events=true&utterance_end_ms=1000")
+    session.send(SECOND)
+    messages = session.happen(
         SpeechStarted(0.1, 0.5), Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0)
     )
-    later = [*client.send('{"type": "KeepAlive"}'), *client.send(SECOND), *client.send(SECOND)]
+    later = [*session.send('{"type": "KeepAlive"}'), *session.send(SECOND), *session.send(SECOND)]
 
     assert {"type": "SpeechStarted", "channel": [0], "timestamp": 0.1} == messages[0]
     assert [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}] == later
@@ -159,27 +136,27 @@ def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_aud
 
 def test_samples_may_be_cut_between_frames():
     """No byte is lost."""
-    client = Client()
-    client.send(SECOND[:333], SECOND[333:1000], SECOND[1000:])
+    session = open_session()
+    session.send(SECOND[:333], SECOND[333:1000], SECOND[1000:])
 
-    assert 16_000 == client.audio.samples
+    assert 16_000 == session.audio.samples
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "Configure"}', "\0"])
 def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     """In Deepgram's shape."""
-    client = Client()
-    (error,) = client.send(text)
+    session = open_session()
+    (error,) = session.send(text)
 
     assert ("Error", "INVALID_MESSAGE") == (error["type"], error["variant"])
-    assert not client.audio.is_over
+    assert not session.audio.is_over
 
 
 def test_a_failure_of_the_engine_is_an_error_without_its_cause():
     """The words before it are kept."""
-    client = Client()
-    client.send(SECOND)
-    messages = client.happen(
+    session = open_session()
+    session.send(SECOND)
+    messages = session.happen(
         Commit((token("zero"),), 1.0), Failure(BackendError("GPU 0 is lost"), True, 1.0), END
     )
 
@@ -209,12 +186,12 @@ def test_a_wrong_field_is_refused_before_the_session(query):
 
 def test_a_query_chooses_language_keyterms_and_pauses():
     """Several keyterms are one prompt, and no pause is shorter than a stop inside of a word."""
-    query = Client("language=en-US&keyterm=wlk&keyterm=Silero&endpointing=25").query
+    query = query_of("language=en-US&keyterm=wlk&keyterm=Silero&endpointing=25")
     gate = query.settings.gate
 
     assert ("en", "wlk, Silero") == (query.settings.language, query.settings.prompt)
     assert 0.3 == pytest.approx(gate.pre_roll + gate.hang_over + gate.min_silence)
-    assert not Client("endpointing=false").query.ends_speech
+    assert not query_of("endpointing=false").ends_speech
 
 
 ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit"])
@@ -223,23 +200,23 @@ ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit"
 @given(strategies.lists(ACTIONS), strategies.booleans())
 def test_any_order_loses_and_doubles_no_word_and_no_time(actions, has_interims):
     """Final results join to the text, follow each other, and answer every Finalize once."""
-    client = Client("interim_results=true" if has_interims else "")
+    session = open_session("interim_results=true" if has_interims else "")
     words, messages, clock = 0, [], 0.0
     for action in actions:
-        if action in {"word", "silence", "commit"} and not client.audio.segments:
+        if action in {"word", "silence", "commit"} and not session.audio.segments:
             continue
         if action == "word":
-            messages += client.happen(Commit((token(str(words), clock),), clock + 0.5))
+            messages += session.happen(Commit((token(str(words), clock),), clock + 0.5))
             words, clock = words + 1, clock + 0.5
         elif action == "silence":
-            messages += client.happen(Endpoint(clock, "silence", clock))
-        elif action == "commit" and client.audio.segment.commits:
-            messages += client.happen(Endpoint(clock, "commit", clock))
+            messages += session.happen(Endpoint(clock, "silence", clock))
+        elif action == "commit" and session.audio.segment.commits:
+            messages += session.happen(Endpoint(clock, "commit", clock))
         elif action != "commit":
-            messages += client.send(action)
-    messages += client.send(CLOSE)
-    if client.audio.segments:
-        messages += client.happen(Endpoint(clock, "end", clock), END)
+            messages += session.send(action)
+    messages += session.send(CLOSE)
+    if session.audio.segments:
+        messages += session.happen(Endpoint(clock, "end", clock), END)
 
     finals = [m for m in messages if m["type"] == "Results" and m["is_final"]]
     assert [str(number) for number in range(words)] == " ".join(transcripts(messages)).split()

@@ -13,4 +13,4 @@ from .client import CLIENTS
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_is_kept(rule, client):
     """PRO rules: docs/protocols.md."""
-    RULES[rule][1](client)
+    assert None is RULES[rule][1](client)

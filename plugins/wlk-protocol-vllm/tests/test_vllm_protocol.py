@@ -4,49 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
-from types import SimpleNamespace
 
 from hypothesis import given, strategies
 import pytest
 
+from wlk_conformance.protocols import PlayedSession, SilentStream
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Endpoint, Failure
 from wlk_core.tokens import ASRToken
-from wlk_protocol_vllm.protocol import VllmProtocol
-from wlk_serve.protocols import SessionAudio, SessionInfo, StreamSettings
+
+from .client import CLIENTS
 
 SECOND = base64.b64encode(bytes(32_000)).decode()
-UPDATE = {"type": "session.update", "model": "small"}
+UPDATE = {"type": "session.update", "model": "played"}
 APPEND = {"type": "input_audio_buffer.append", "audio": SECOND}
 START = {"type": "input_audio_buffer.commit"}
 FINAL = {"type": "input_audio_buffer.commit", "final": True}
 
 
-class Client:
-    """A client of the protocol, whose streams are opened at once."""
+class Client(PlayedSession):
+    """A session over a stream of which nothing comes; messages may be objects."""
 
     def __init__(self):
-        card = SimpleNamespace(has_name=lambda name: name == "small")
-        self.audio = SessionAudio(StreamSettings())
-        self.protocol = VllmProtocol(self.audio, SessionInfo(id="sess_0", card=card))
+        super().__init__(CLIENTS["vllm"], SilentStream)
 
     def send(self, *messages):
         """Return the answers to *messages*."""
-        answers = []
-        for message in messages:
-            data = message if isinstance(message, str | bytes) else json.dumps(message)
-            answers += self.protocol.receive(data)
-            if self.audio.needs_stream:
-                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
-                names = ("receive", "commit", "end_audio", "close")
-                self.audio.open(SimpleNamespace(**dict.fromkeys(names, nothing)))
-        return answers
-
-    def happen(self, *events):
-        """Return the messages of *events* of the stream."""
-        found = self.audio.events(self.audio.segment.stream, events)
-        return [message for event in found for message in self.protocol.handle(event)]
+        texts = (m if isinstance(m, str | bytes) else json.dumps(m) for m in messages)
+        return super().send(*texts)
 
 
 @pytest.fixture

@@ -3,77 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from types import SimpleNamespace
 
 from hypothesis import given, strategies
 import pytest
 
+from wlk_conformance.protocols import PlayedSession, SilentStream
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Endpoint, Failure, SpeechStarted
 from wlk_core.tokens import ASRToken
-from wlk_protocol_wyoming.protocol import WyomingProtocol
-from wlk_protocol_wyoming.routes import read_event, wlk_protocols
-from wlk_serve.protocols import RequestError, SessionAudio, SessionInfo
+from wlk_protocol_wyoming.routes import read_event
+
+from .client import CLIENTS, FORM, event
 
 SECOND = bytes(32_000)
-FORM = {"rate": 16_000, "width": 2, "channels": 1}
 START, STOP = ("audio-start", FORM), ("audio-stop", {})
+SETTINGS = ("transcribe", {"language": "de"})
 CHUNK = ("audio-chunk", FORM, SECOND)
 END = End(audio_time=3.0, stats=StreamStats(), latency=None)
-(ROUTE,) = wlk_protocols()
 
 
-def check_language(code):
-    """Return a language of the model."""
-    if code == "xx":
-        raise RequestError("no such language", code="invalid_value")
-    return code or None
-
-
-CARD = SimpleNamespace(
-    name="small",
-    language="en",
-    takes_prompt=True,
-    spec=SimpleNamespace(name="faster-whisper", languages=("en", "de")),
-    check_language=check_language,
-)
-
-
-def encoded(kind, data, payload=b""):
-    """Return the bytes of an event, its data in line or after it."""
-    if not payload:
-        return json.dumps({"type": kind, "data": data}).encode() + b"\n"
-    body = json.dumps(data).encode()
-    header = {"type": kind, "data_length": len(body), "payload_length": len(payload)}
-    return json.dumps(header).encode() + b"\n" + body + payload
-
-
-class Client:
-    """A client whose streams are opened at once."""
+class Client(PlayedSession):
+    """A session over a stream of which nothing comes; events may be encoded or not."""
 
     def __init__(self):
-        opening = ROUTE.open(lambda _name: CARD)
-        self.audio = SessionAudio(opening.settings)
-        self.protocol = WyomingProtocol(self.audio, SessionInfo(id="sess_0", card=CARD))
+        super().__init__(CLIENTS["home assistant"], SilentStream)
 
     def send(self, *events):
         """Return the answers to *events*."""
-        answers = []
-        for event in events:
-            data = event if isinstance(event, bytes) else encoded(*event)
-            answers += self.protocol.receive(data)
-            if self.audio.needs_stream:
-                nothing = lambda *_: None  # noqa: E731 -- a stream that does nothing
-                names = ("receive", "commit", "end_audio", "close")
-                self.audio.open(SimpleNamespace(**dict.fromkeys(names, nothing)))
-        return answers
-
-    def happen(self, *events):
-        """Return the answers to *events* of the stream."""
-        found = self.audio.events(self.audio.segment.stream, events)
-        return [message for event in found for message in self.protocol.handle(event)]
+        return super().send(*(e if isinstance(e, bytes) else event(*e) for e in events))
 
 
 @pytest.fixture
@@ -112,7 +70,7 @@ def test_the_model_and_its_languages_are_described():
         program["requires_external_vad"],
     )
     (model,) = program["models"]
-    assert ("small", ["en", "de"], True) == (model["name"], model["languages"], model["installed"])
+    assert ("played", ["en", "de"], True) == (model["name"], model["languages"], model["installed"])
 
 
 def test_the_end_of_the_audio_gives_the_transcript(client):
@@ -165,7 +123,8 @@ def test_no_audio_has_an_empty_transcript():
     client = Client()
 
     assert [""] == transcripts(client.send(START, STOP))
-    assert [] == client.send(STOP)
+    (error,) = client.send(STOP)
+    assert "wrong_order" == error["data"]["code"]
 
 
 def test_language_and_terms_are_those_of_the_command():
@@ -209,7 +168,7 @@ def test_a_ping_is_answered():
 
 
 @pytest.mark.parametrize(
-    "event",
+    "wrong",
     [
         b"{\n",
         b"[]\n",
@@ -217,6 +176,8 @@ def test_a_ping_is_answered():
         b'{"type": "ping", "data": [1]}\n',
         b'{"type": "ping", "data_length": 2}\nab',
         ("synthesize", {}),
+        CHUNK,
+        STOP,
         ("transcribe", {"language": "xx"}),
         ("audio-start", {"rate": 16_000, "width": 4, "channels": 1}),
         ("audio-start", {"rate": 16_000, "width": 2, "channels": 2}),
@@ -224,10 +185,10 @@ def test_a_ping_is_answered():
         ("audio-start", {}),
     ],
 )
-def test_a_wrong_event_is_an_error_and_the_connection_goes_on(event):
+def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
     """With a text and a code."""
     client = Client()
-    (error,) = client.send(event)
+    (error,) = client.send(wrong)
 
     assert {"text", "code"} == set(error["data"])
     assert [""] == transcripts(client.send(START, STOP))
@@ -259,7 +220,7 @@ def read(data):
 
 def test_events_are_read_with_their_data_and_payload():
     """One after another."""
-    events = [encoded(*CHUNK), encoded(*STOP)]
+    events = [event(*CHUNK), event(*STOP)]
 
     assert events == read(b"".join(events))
 
@@ -284,7 +245,7 @@ def test_what_is_no_event_ends_the_connection(data, error):
         read(data)
 
 
-ACTIONS = strategies.sampled_from([START, CHUNK, STOP, "word", "silence", "stopped"])
+ACTIONS = strategies.sampled_from([START, CHUNK, STOP, SETTINGS, "word", "silence", "stopped"])
 
 
 @given(strategies.lists(ACTIONS))

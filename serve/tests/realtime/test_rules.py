@@ -31,4 +31,4 @@ CLIENT = Client(
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_is_kept(rule):
     """PRO rules: docs/protocols.md."""
-    RULES[rule][1](CLIENT)
+    assert None is RULES[rule][1](CLIENT)

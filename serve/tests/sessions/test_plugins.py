@@ -185,7 +185,7 @@ def test_a_wrong_message_is_answered_in_the_shape_of_the_protocol(server):
     headers = {"x-api-key": "secret"}
     with connect(f"ws://{server[0]}/hello", additional_headers=headers) as client:
         client.send("nonsense")
-        client.send(b"\0")
+        client.send("")
         client.send("end")
         errors = [json.loads(text).get("error") for text in client]
 

@@ -197,8 +197,9 @@ def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) 
     batches = EngineBatches()
     waits: list[bool] = []
 
-    def wait_for(predicate: Callable[[], bool], seconds: float) -> bool:
-        waits.append(not predicate() and seconds > 0)
+    def wait_for(predicate: Callable[[], bool], seconds: float | None = None) -> bool:
+        if seconds is not None:  # else a call waits for the engine
+            waits.append(not predicate() and seconds > 0)
         return predicate()
 
     batches.arrival.wait_for = wait_for  # type: ignore[method-assign,assignment]

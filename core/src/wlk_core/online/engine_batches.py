@@ -31,29 +31,18 @@ class _Call:
     function: Callable[[Sequence[Any]], Sequence[Any]]
     argument: Any
     caller: Hashable
-    signal: threading.Event = attrs.field(factory=threading.Event)  # answered, or it leads
     is_answered: bool = False
     is_withdrawn: bool = False  # its thread has ended
     result: Any = None
     error: Exception | None = None
-
-    def answer(self) -> Any:
-        """Return the result, or raise the error; once."""
-        error, self.error = self.error, None
-        if error is None:
-            return self.result
-        try:
-            raise error
-        finally:
-            del error  # its traceback has this frame, which would keep the arguments of the batch
 
 
 class EngineBatches:
     """
     Run an engine for all calls that wait for it, in the thread of one of them.
 
-    A call that finds the engine idle leads: it runs the engine for itself and all others that
-    wait.  The oldest call that came meanwhile leads the next batch.  Runs never overlap.
+    The oldest call that finds the engine idle leads: it runs the engine for itself and all others
+    that wait.  Runs never overlap.
 
     Streams that were taken together come back one after the other, and the first of them would be
     taken alone.  So a leader may wait for as many callers as there were in the last two batches,
@@ -65,10 +54,10 @@ class EngineBatches:
     """
 
     def __init__(self) -> None:
-        self.arrival = threading.Condition()  #: of a call; guards what waits
+        self.arrival = threading.Condition()  #: of a call or an answer; guards what waits
         self.waiting: list[_Call] = []  #: calls that no run has taken, in their order
         self.run_count = 0  #: runs of the engine so far, failed ones included
-        self._leader: _Call | None = None
+        self._is_running = False  # a call leads
         self._recent: tuple[frozenset[Hashable], frozenset[Hashable]] = (frozenset(), frozenset())
         self._seconds = 0.0  # of the last run
         self._batches_without_wait = 0
@@ -83,23 +72,32 @@ class EngineBatches:
         *caller* identifies the stream.  What *function* raises for the argument alone is raised.
         """
         call = _Call(function, argument, caller)
+
+        def is_next() -> bool:
+            return not self._is_running and self.waiting[0] is call
+
         try:
             with self.arrival:
                 self.waiting.append(call)
-                if self._leader is None:
-                    self._appoint_leader()
                 self.arrival.notify_all()
-            call.signal.wait()
-            if not call.is_answered:
+                self.arrival.wait_for(lambda: call.is_answered or is_next())
+                leads = not call.is_answered
+                self._is_running |= leads
+            if leads:
                 self._lead(call)
         except BaseException:  # the thread ends here, and no other may wait for it
             with self.arrival:
                 call.is_withdrawn = True
                 self.waiting = [each for each in self.waiting if each is not call]
-                if self._leader is call:
-                    self._appoint_leader()
+                self.arrival.notify_all()
             raise
-        answer: R = call.answer()
+        error, call.error = call.error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its traceback has this frame, which would keep the arguments of the batch
+        answer: R = call.result
         return answer
 
     def gather(self) -> None:
@@ -116,13 +114,8 @@ class EngineBatches:
         ):
             self._batches_without_wait = BATCHES_WITHOUT_WAIT
 
-    def _appoint_leader(self) -> None:
-        self._leader = self.waiting[0] if self.waiting else None
-        if self._leader is not None:
-            self._leader.signal.set()
-
     def _lead(self, leader: _Call) -> None:
-        """Run the engine for *leader* and the calls that wait, and hand over to the next leader."""
+        """Run the engine for *leader* and the calls that wait, and let the next call lead."""
         batch: list[_Call] = []
         try:
             with self.arrival:
@@ -137,14 +130,10 @@ class EngineBatches:
         finally:
             with self.arrival:
                 self.waiting[:0] = [
-                    call
-                    for call in batch
-                    if not (call.is_answered or call.is_withdrawn or call is leader)
+                    call for call in batch if not (call.is_answered or call.is_withdrawn)
                 ]
-                self._appoint_leader()
-            for call in batch:
-                if call.is_answered:
-                    call.signal.set()
+                self._is_running = False
+                self.arrival.notify_all()
 
     def _answer(self, batch: list[_Call]) -> None:
         """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""

@@ -118,15 +118,10 @@ class EngineCalls:
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            number, intercept = self._next_number(), self.intercept
-            if intercept is None:
-                return function(*args, **kwargs)
-
             def answer() -> tuple[R]:
                 return (function(*args, **kwargs),)
 
-            answers: Sequence[R] = intercept(EngineRun(numbers=(number,), answer=answer, cut=cut))
-            return answers[0]
+            return self.run((self._next_number(),), answer, cut)[0]
 
         return call
 
@@ -157,6 +152,18 @@ class EngineCalls:
 
         return call
 
+    def run(
+        self,
+        numbers: tuple[int, ...],
+        answer: Callable[[], Sequence[R]],
+        cut: Callable[[R, float], R] | None,
+    ) -> Sequence[R]:
+        """Run the engine for the calls *numbers*, or let a test do so; see EngineRun."""
+        intercept = self.intercept
+        if intercept is None:
+            return answer()
+        return intercept(EngineRun(numbers=numbers, answer=answer, cut=cut))
+
     def _next_number(self) -> int:
         with self._counting:
             self._count += 1
@@ -174,8 +181,4 @@ class _BatchedFunction(Generic[Q, R]):
 
     def __call__(self, numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
         answer = partial(self.function, [argument for _, argument in numbered])
-        intercept = self.calls.intercept
-        if intercept is None:
-            return answer()
-        numbers = tuple(number for number, _ in numbered)
-        return intercept(EngineRun(numbers=numbers, answer=answer, cut=self.cut))
+        return self.calls.run(tuple(number for number, _ in numbered), answer, self.cut)

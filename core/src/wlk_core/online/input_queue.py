@@ -15,7 +15,6 @@ import numpy as np
 from wlk_core.audio.convert import ValidAudio, sealed, valid_copy
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
-from wlk_core.streaming.timeline import Timeline
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
@@ -54,14 +53,20 @@ class InputQueue:
     Audio is validated and copied here, once: what comes from another queue is neither.  Any thread
     may put; one thread at a time takes.  A silence is a boundary: the audio after it belongs to the
     next utterance.  `refusal` is the message for what comes after `shut`.
+
+    The clock does not drift, however many silences there are: audio is counted in samples, silences
+    are exact fractions, and their sum is rounded once, when it is read.
     """
 
     def __init__(self, refusal: str) -> None:
         self._refusal = refusal
         self._lock = threading.Lock()
-        self._timeline = Timeline(SAMPLE_RATE)
         self._items: deque[Item] = deque()
+        self.samples = 0  #: samples of audio put in so far
         self.taken = 0  #: samples taken so far
+        self.end = 0.0  #: the stream time of the end of everything put in, in seconds
+        self._silence = Fraction()  # seconds of all silences put in ...
+        self._taken_silence = Fraction()  # ... and of those taken
         self._commands = 0  # that wait
         self.is_shut = False  #: whether everything is refused
 
@@ -76,19 +81,9 @@ class InputQueue:
         return self._commands > 0
 
     @property
-    def end(self) -> float:
-        """The stream time of the end of everything put in, in seconds."""
-        return self._timeline.end
-
-    @property
-    def samples(self) -> int:
-        """Samples of audio put in so far."""
-        return self._timeline.samples
-
-    @property
     def waiting_samples(self) -> int:
         """Samples of audio that wait to be taken."""
-        return self._timeline.samples - self.taken
+        return self.samples - self.taken
 
     def put_audio(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
         """
@@ -104,13 +99,13 @@ class InputQueue:
             if self.is_shut:
                 raise StreamClosed(self._refusal)
             gap = 0.0 if end_time is None else self._gap_before(len(audio), end_time)
-            if self._timeline.end + (length := gap + len(audio) / SAMPLE_RATE) > MAX_STREAM_SECONDS:
-                raise self._too_long(length)
+            self._check_length(gap + len(audio) / SAMPLE_RATE)
             if gap > 0:
                 self._append_silence(Fraction(gap))
             if len(audio):
                 self._items.append(audio)
-                self._timeline.append_audio(len(audio))
+                self.samples += len(audio)
+                self.end = _seconds(self.samples, self._silence)
 
     def put_silence(self, seconds: float | Fraction) -> None:
         """
@@ -129,11 +124,9 @@ class InputQueue:
         with self._lock:
             if self.is_shut:
                 raise StreamClosed(self._refusal)
-            if self._timeline.end + number > MAX_STREAM_SECONDS:
-                raise self._too_long(number)
+            self._check_length(number)
             if number > 0:
-                exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
-                self._append_silence(exact)
+                self._append_silence(seconds if isinstance(seconds, Fraction) else Fraction(number))
 
     def put(self, item: Command | Mark) -> None:
         """Append a request; StreamClosed where the queue is shut."""
@@ -152,7 +145,8 @@ class InputQueue:
         """Drop what waits."""
         with self._lock:
             self._items.clear()
-            self.taken, self._commands = self._timeline.samples, 0
+            self.taken, self._taken_silence = self.samples, self._silence
+            self._commands = 0
 
     def take(self, *, joins_audio: bool = False) -> Item | None:
         """
@@ -165,7 +159,8 @@ class InputQueue:
                 return None
             item = self._items.popleft()
             self._commands -= isinstance(item, Command)
-            self._timeline.forget_before(self.taken)
+            if isinstance(item, Fraction):
+                self._taken_silence += item
             if not isinstance(item, ValidAudio):
                 return item
             chunks, samples = [item], len(item)
@@ -199,15 +194,13 @@ class InputQueue:
 
     def taken_time(self) -> float:
         """Return the stream time of the end of everything taken, silences included."""
-        with self._lock:
-            self._timeline.forget_before(self.taken)
-            return self._timeline.time_of(self.taken, before_silence=self.at_silence())
+        return _seconds(self.taken, self._taken_silence)
 
     def _gap_before(self, samples: int, end_time: float) -> float:
         time = real_number(end_time)
         if time is None or not math.isfinite(time):
             raise ClockError(f"expected a stream time in seconds or None, got {shown(end_time)}")
-        expected = self._timeline.end + samples / SAMPLE_RATE
+        expected = self.end + samples / SAMPLE_RATE
         difference = time - expected
         if difference < -EPS - _ROUNDING:
             raise ClockError(
@@ -217,12 +210,22 @@ class InputQueue:
             )
         return difference if difference > EPS + _ROUNDING else 0.0
 
-    def _too_long(self, seconds: float) -> ClockError:
-        return ClockError(
-            f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
-            f"were to follow {self._timeline.end:.3f} s; check the unit, times are seconds"
-        )
+    def _check_length(self, seconds: float) -> None:
+        if self.end + seconds > MAX_STREAM_SECONDS:
+            raise ClockError(
+                f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
+                f"were to follow {self.end:.3f} s; check the unit, times are seconds"
+            )
 
     def _append_silence(self, seconds: Fraction) -> None:
-        self._timeline.append_silence(seconds)
+        self._silence += seconds
+        self.end = _seconds(self.samples, self._silence)
         self._items.append(seconds)
+
+
+def _seconds(samples: int, silence: Fraction) -> float:
+    """Return the sum, rounded once: the quotient of two integers is rounded correctly."""
+    if not silence:
+        return samples / SAMPLE_RATE
+    whole = silence.numerator * SAMPLE_RATE + samples * silence.denominator
+    return whole / (silence.denominator * SAMPLE_RATE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wlk_core.errors import BackendError
 from wlk_core.processor import EPS
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.session.events import Event
-    from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
+    from wlk_core.tokens import ASRToken
 
 __all__ = ["Annotations"]
 
-A = TypeVar("A")
 R = TypeVar("R")
+
+_DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
 
 
 class Annotations:
@@ -38,46 +39,42 @@ class Annotations:
         translator: Translator | None,
         turn_detector: TurnDetector | None,
     ) -> None:
-        self._diarizer = _Annotator("diarizer", diarizer)
-        self._translator = _Annotator("translator", translator)
-        self._turn_detector = _Annotator("turn detector", turn_detector)
+        parts = {_DIARIZER: diarizer, _TRANSLATOR: translator, _TURN_DETECTOR: turn_detector}
+        self._parts: dict[str, Any] = {
+            name: part for name, part in parts.items() if part is not None
+        }
+        self._failures: list[BackendError] = []
 
     @property
     def detects_turns(self) -> bool:
         """Whether there is a turn detector."""
-        return self._turn_detector.part is not None
+        return _TURN_DETECTOR in self._parts
 
     def insert_audio(self, audio: NDArray[np.float32]) -> None:
         """Give audio to the diarizer and the turn detector."""
-        self._diarizer.call(lambda part: part.insert_audio_chunk(audio))
-        self._turn_detector.call(lambda part: part.insert_audio_chunk(audio))
+        for name in (_DIARIZER, _TURN_DETECTOR):
+            self._call(name, lambda part: part.insert_audio_chunk(audio))
 
     def insert_silence(self, seconds: float) -> None:
         """Move the diarizer's clock over a pause."""
-        self._diarizer.call(lambda part: part.insert_silence(seconds))
+        self._call(_DIARIZER, lambda part: part.insert_silence(seconds))
 
     def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
         """Give committed tokens to the translator."""
-        self._translator.call(lambda part: part.insert_tokens(tokens))
+        self._call(_TRANSLATOR, lambda part: part.insert_tokens(tokens))
 
     def events(
         self, audio_time: float, clock: float, *, ends_utterance: bool, is_last: bool
     ) -> list[Event]:
         """Return what the annotators found; *clock* is the time of the audio they were given."""
-
-        def spans(part: Diarizer) -> list[SpeakerSpan]:
-            return _checked(part.process_iter(is_last), clock)
-
-        def texts(part: Translator) -> list[TranslatedText]:
-            return _checked(part.process_iter(is_last or ends_utterance), clock)
-
-        found = self._diarizer.call(spans) or []
-        translated = self._translator.call(texts) or []
-        annotators = (self._diarizer, self._translator, self._turn_detector)
-        failures = [error for annotator in annotators for error in annotator.take_failures()]
+        spans = self._call(_DIARIZER, lambda part: _checked(part.process_iter(is_last), clock))
+        texts = self._call(
+            _TRANSLATOR, lambda part: _checked(part.process_iter(is_last or ends_utterance), clock)
+        )
+        failures, self._failures = self._failures, []
         return [
-            *(SpeakerTurn(span, audio_time) for span in found),
-            *(Translation(text, audio_time) for text in translated),
+            *(SpeakerTurn(span, audio_time) for span in spans or ()),
+            *(Translation(text, audio_time) for text in texts or ()),
             *(Failure(error, is_final=False, audio_time=audio_time) for error in failures),
         ]
 
@@ -90,43 +87,29 @@ class Annotations:
                 raise ValueError(f"expected a probability in [0, 1], got {value!r}")
             return value
 
-        answer = self._turn_detector.call(probability)
+        answer = self._call(_TURN_DETECTOR, probability)
         return answer is not None and answer >= threshold
 
     def end_turn(self) -> None:
         """Declare that another utterance begins."""
-        self._turn_detector.call(lambda part: part.reset())
+        self._call(_TURN_DETECTOR, lambda part: part.reset())
 
-
-class _Annotator(Generic[A]):
-    """One annotator; `part` is None once it is switched off."""
-
-    def __init__(self, name: str, part: A | None) -> None:
-        self.name = name
-        self.part = part
-        self._failures: list[BackendError] = []
-
-    def call(self, call: Callable[[A], R]) -> R | None:
-        """Make a call; None where there is no annotator any more, or the call fails."""
-        if self.part is None:
+    def _call(self, name: str, call: Callable[[Any], R]) -> R | None:
+        """Call an annotator; None where there is none any more, or the call fails."""
+        if name not in self._parts:
             return None
         try:
-            return call(self.part)
+            return call(self._parts[name])
         except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
             failure = BackendError(
-                f"the {self.name} failed: {type(error).__name__}: {error}; it is switched off, the "
+                f"the {name} failed: {type(error).__name__}: {error}; it is switched off, the "
                 "transcript goes on",
                 retryable=False,
             )
             failure.__cause__ = error
             self._failures.append(failure)
-            self.part = None
+            del self._parts[name]
             return None
-
-    def take_failures(self) -> list[BackendError]:
-        """Return the failures since the last call."""
-        failures, self._failures = self._failures, []
-        return failures
 
 
 def _checked(items: Iterable[Any], clock: float) -> list[Any]:

@@ -17,7 +17,6 @@ from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel, mel_filters
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
 from wlk_core.streaming.speculative import SpeculativeDecoding, TokenPrediction
-from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
 
@@ -31,7 +30,6 @@ __all__ = [
     "LogMel",
     "Loop",
     "SpeculativeDecoding",
-    "Timeline",
     "TokenPrediction",
     "Word",
     "background_level",

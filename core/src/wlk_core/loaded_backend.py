@@ -11,7 +11,7 @@ import attrs
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls, engine_errors
 from wlk_core.online.stream import OnlineStream
-from wlk_core.session import astream, atranscribe, stream, transcribe
+from wlk_core.session import astream, stream, transcribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,7 +140,6 @@ class LoadedBackend(Generic[E]):
     # The functions of wlk_core.session over any backend, as methods of this one.
     transcribe = transcribe
     stream = stream
-    atranscribe = atranscribe
     astream = astream
 
     def warmup(self) -> None:

@@ -55,8 +55,12 @@ def test_events_cancelled_at_any_moment_lose_no_word(rounds, open_stream, speech
     processor.process_iter = recorded(processor.process_iter)
     processor.finish = recorded(processor.finish)
 
+    async def live():
+        for chunk in np.array_split(speech, 10):
+            yield chunk
+
     async def run():
-        events = astream(BackendOf(processor), list(np.array_split(speech, 10)), vad=False)
+        events = astream(BackendOf(processor), live(), vad=False)
         received = []
 
         async def consume():

@@ -58,16 +58,7 @@ def run_astream(processor, chunks, **options):
     return asyncio.run(collected(astream(BackendOf(processor), source, **options)))
 
 
-def run_astream_of_iterable(processor, chunks, **options):
-    """Return the events of astream over a plain iterable."""
-    return asyncio.run(collected(astream(BackendOf(processor), chunks, **options)))
-
-
-streaming = pytest.mark.parametrize(
-    "run",
-    [run_stream, run_astream, run_astream_of_iterable],
-    ids=["stream", "astream", "astream-of-iterable"],
-)
+streaming = pytest.mark.parametrize("run", [run_stream, run_astream], ids=["stream", "astream"])
 
 
 @streaming
@@ -106,11 +97,15 @@ def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, w
     assert len(words) == len(tokens_of(events))
 
 
-@streaming
-def test_one_array_is_no_source_of_chunks(run, open_stream, speech):
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [(stream, "put it into a list"), (astream, "expected an asynchronous iterable")],
+    ids=["stream", "astream"],
+)
+def test_one_array_is_no_source_of_chunks(call, message, speech):
     """An array would be read sample by sample, so it is refused."""
-    with pytest.raises(AudioFormatError, match="put it into a list"):
-        run(open_stream(), speech, vad=False)
+    with pytest.raises(AudioFormatError, match=message):
+        call(BackendOf(pytest.fail), speech, vad=False)
 
 
 @streaming
@@ -121,10 +116,10 @@ def test_a_chunk_length_out_of_range_is_an_option_error(run, seconds, speech):
         run(pytest.fail, [speech], vad=False, chunk_seconds=seconds)
 
 
-@pytest.mark.parametrize("kind", ["stream", "astream", "astream-of-iterable"])
+@pytest.mark.parametrize("call", [stream, astream], ids=["stream", "astream"])
 @pytest.mark.parametrize("failure", [AudioFormatError("damaged"), OSError("unplugged")], ids=repr)
 def test_a_source_that_fails_gives_the_text_before_the_failure(
-    kind, failure, open_stream, speech, words
+    call, failure, open_stream, speech, words
 ):
     """The audio before a failure is finished before the failure is raised."""
 
@@ -132,22 +127,17 @@ def test_a_source_that_fails_gives_the_text_before_the_failure(
         yield speech
         raise failure
 
-    async def afailing():
-        yield speech
-        raise failure
-
     events = []
 
-    async def consume(source):
-        async for event in astream(BackendOf(open_stream()), source, vad=False):
+    async def consume():
+        async for event in astream(BackendOf(open_stream()), live(failing()), vad=False):
             events.append(event)  # noqa: PERF401 -- kept although the iteration fails
 
     with pytest.raises(type(failure)):
-        if kind == "stream":
-            for event in stream(BackendOf(open_stream()), failing(), vad=False):
-                events.append(event)  # noqa: PERF402 -- kept although the iteration fails
+        if call is astream:
+            asyncio.run(consume())
         else:
-            asyncio.run(consume(afailing() if kind == "astream" else failing()))
+            events.extend(stream(BackendOf(open_stream()), failing(), vad=False))
 
     assert len(words) == len(tokens_of(events))
 
@@ -205,7 +195,7 @@ def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_stream, 
         held.released.set()
 
     async def run():
-        events = collected(astream(BackendOf(opening), [speech], vad=False))
+        events = collected(astream(BackendOf(opening), live([speech]), vad=False))
         return (await asyncio.gather(events, other()))[0]
 
     events = asyncio.run(run())

@@ -1,8 +1,7 @@
-"""Whole recordings to text, with and without asyncio."""
+"""Whole recordings to text."""
 
 from __future__ import annotations
 
-import asyncio
 import io
 import wave
 
@@ -12,31 +11,17 @@ import pytest
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, OptionError
-from wlk_core.session import (
-    atranscribe,
-    transcribe,
-)
+from wlk_core.session import transcribe
 from wlk_core.tokens import ASRToken
 from wlk_core.vad import GateParameters
 
 
-def run_transcribe(processor, audio, **options):
+def run(processor, audio, **options):
     """Call transcribe."""
     return transcribe(BackendOf(processor), audio, **options)
 
 
-def run_atranscribe(processor, audio, **options):
-    """Call atranscribe in an event loop of its own."""
-    return asyncio.run(atranscribe(BackendOf(processor), audio, **options))
-
-
-transcribing = pytest.mark.parametrize(
-    "run", [run_transcribe, run_atranscribe], ids=["transcribe", "atranscribe"]
-)
-
-
-@transcribing
-def test_an_array_becomes_text_words_and_segments(run, open_stream, speech, words):
+def test_an_array_becomes_text_words_and_segments(open_stream, speech, words):
     """A transcription holds the text, its words with their times, and captions."""
     result = run(open_stream(), speech, vad=False)
 
@@ -48,8 +33,7 @@ def test_an_array_becomes_text_words_and_segments(run, open_stream, speech, word
     assert () == result.silences
 
 
-@transcribing
-def test_a_file_gives_what_its_samples_give(run, open_stream, speech, tmp_path):
+def test_a_file_gives_what_its_samples_give(open_stream, speech, tmp_path):
     """A path, a path as text and a binary file object are decoded."""
     path = tmp_path / "speech.wav"
     with wave.open(str(path), "wb") as file:
@@ -67,8 +51,7 @@ def test_a_file_gives_what_its_samples_give(run, open_stream, speech, tmp_path):
         run(pytest.fail, path, sample_rate=44_100)
 
 
-@transcribing
-def test_an_array_of_another_rate_is_resampled(run, open_stream):
+def test_an_array_of_another_rate_is_resampled(open_stream):
     """It is as long as it was, and an impossible rate is refused."""
     audio = np.zeros(44_100, np.float32)
 
@@ -78,8 +61,7 @@ def test_an_array_of_another_rate_is_resampled(run, open_stream):
 
 
 @pytest.mark.slow
-@transcribing
-def test_pauses_are_left_out_by_default(run, open_stream):
+def test_pauses_are_left_out_by_default(open_stream):
     """Without speech there are one silence, no words and no engine call."""
     result = run(open_stream(fail_at={1}), silence(5.0), language="de")
 
@@ -90,7 +72,6 @@ def test_pauses_are_left_out_by_default(run, open_stream):
     assert "de" == result.language
 
 
-@transcribing
 @pytest.mark.parametrize(
     ("audio", "message"),
     [
@@ -101,14 +82,13 @@ def test_pauses_are_left_out_by_default(run, open_stream):
     ],
     ids=["list", "int16", "stereo", "none"],
 )
-def test_what_is_not_audio_is_refused_before_a_stream_is_opened(run, audio, message, open_stream):
+def test_what_is_not_audio_is_refused_before_a_stream_is_opened(audio, message, open_stream):
     """The error states what was expected."""
     with pytest.raises(AudioFormatError, match=message):
         run(pytest.fail, audio, vad=False)
 
 
-@transcribing
-def test_a_missing_file_is_an_error_of_the_system(run, open_stream, tmp_path):
+def test_a_missing_file_is_an_error_of_the_system(open_stream, tmp_path):
     """The name of the file is in the message."""
     with pytest.raises(OSError, match="nowhere"):
         run(open_stream(), tmp_path / "nowhere.wav", vad=False)
@@ -156,8 +136,7 @@ def test_a_transcription_writes_subtitles_and_json(open_stream):
     } == result.to_dict()
 
 
-@transcribing
-def test_the_length_of_a_pause_is_a_choice(run, open_stream, speech, detector, monkeypatch):
+def test_the_length_of_a_pause_is_a_choice(open_stream, speech, detector, monkeypatch):
     """Parameters in the place of `vad` choose which pauses are left out."""
     monkeypatch.setattr("wlk_core.vad.gate.SileroDetector", lambda: detector)
     audio = np.concatenate([speech, np.zeros(4_800, np.float32), speech])
@@ -168,8 +147,7 @@ def test_the_length_of_a_pause_is_a_choice(run, open_stream, speech, detector, m
     assert 2 == len(chosen.silences)  # between the two, and at the end
 
 
-@transcribing
-def test_voice_activity_detection_is_a_bool_or_its_parameters(run, open_stream, speech):
+def test_voice_activity_detection_is_a_bool_or_its_parameters(open_stream, speech):
     """Anything else is refused before a word is decoded."""
     with pytest.raises(OptionError, match="expected `vad` as True, False or GateParameters"):
         run(open_stream(), speech, vad="loud")

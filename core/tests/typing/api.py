@@ -51,7 +51,6 @@ from wlk_core.session import (
     Transcription,
     Translation,
     astream,
-    atranscribe,
     stream,
     transcribe,
     transcribe_stream,
@@ -203,17 +202,12 @@ def events(backend: LoadedBackend[Any], chunks: Iterable[NDArray[np.float32]]) -
 async def async_events(
     backend: LoadedBackend[Any],
     live: AsyncIterator[NDArray[np.float32]],
-    chunks: list[NDArray[np.float32]],
 ) -> None:
-    """Use the async twins, which take live sources and plain iterables."""
+    """Use the async twin of `stream`."""
     async for event in backend.astream(live, language="en"):
-        an_event(event)
-    async for event in backend.astream(chunks):
         an_event(event)
     async for event in astream(backend, live):
         an_event(event)
-    assert_type(await backend.atranscribe("talk.flac"), Transcription)
-    assert_type(await atranscribe(backend, chunks[0]), Transcription)
 
 
 def conversions(pcm: bytes) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ Each function is a use that must type-check as it stands; `assert_type` pins wha
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_type
 
@@ -32,7 +32,7 @@ from wlk_core.plugins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from numpy.typing import NDArray
 
@@ -115,7 +115,6 @@ def use_backend(chunks: list[NDArray[np.float32]]) -> None:
         assert_type(backend.transcribe("talk.flac", language="en"), Transcription)
         assert_type(backend.transcribe(chunks[0], vad=False), Transcription)
         assert_type(backend.stream(chunks), Generator[Event])
-        assert_type(backend.astream(chunks), AsyncGenerator[Event])
 
 
 def use_loaded_backend(backend: LoadedBackend[Engine]) -> None:
@@ -123,8 +122,9 @@ def use_loaded_backend(backend: LoadedBackend[Engine]) -> None:
     assert_type(backend.create_processor(), OnlineStream)
 
 
-async def use_backend_from_asyncio(backend: LoadedBackend[Engine]) -> None:
-    """Await the twin of `transcribe`, and iterate over that of `stream`."""
-    assert_type(await backend.atranscribe("talk.flac"), Transcription)
-    async for event in backend.astream([np.zeros(1, dtype=np.float32)]):
+async def use_backend_from_asyncio(
+    backend: LoadedBackend[Engine], live: AsyncIterator[NDArray[np.float32]]
+) -> None:
+    """Iterate over the twin of `stream`."""
+    async for event in backend.astream(live):
         assert_type(event, Event)

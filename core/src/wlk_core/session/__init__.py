@@ -21,8 +21,7 @@ from wlk_core.session.events import (
 )
 from wlk_core.session.session import Session
 from wlk_core.session.timeline import Timeline
-from wlk_core.session.transcription import Transcription, atranscribe, transcribe
-from wlk_core.session.worker import Latencies
+from wlk_core.session.transcription import Transcription, transcribe
 
 __all__ = [
     "AudioGap",
@@ -33,7 +32,6 @@ __all__ = [
     "Failure",
     "HypothesisChange",
     "Lag",
-    "Latencies",
     "LatencySummary",
     "Marked",
     "Session",
@@ -44,7 +42,6 @@ __all__ = [
     "Transcription",
     "Translation",
     "astream",
-    "atranscribe",
     "stream",
     "transcribe",
     "transcribe_stream",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Iterator
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, closing
 from functools import partial
-from itertools import chain, islice
 import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,9 +16,9 @@ import numpy as np
 from wlk_core.audio.chunks import Chunker
 from wlk_core.audio.convert import sealed, valid_copy
 from wlk_core.audio.pcm import require_rate
-from wlk_core.errors import AudioFormatError, OptionError, WLKError
+from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
-from wlk_core.session.events import Commit, End, Event, Failure, SilenceSpan
+from wlk_core.session.events import End, Event, Failure
 from wlk_core.session.session import Session
 from wlk_core.untrusted import real_number, shown
 from wlk_core.vad.gate import silence_gate
@@ -37,8 +36,6 @@ __all__ = ["astream", "stream", "transcribe_stream"]
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-_STEP_EVENTS = 16  # more than a step has
 
 
 def transcribe_stream(
@@ -107,14 +104,23 @@ def stream(
 
     """
     chunker, gate = _chunker(chunk_seconds, sample_rate), silence_gate(vad)
-    _require_chunks(chunks)
+    if isinstance(chunks, np.ndarray) and chunks.ndim == 1:
+        raise AudioFormatError(
+            "expected an iterable of chunks, got one array of samples; "
+            "put it into a list, or call transcribe"
+        )
+    if not hasattr(type(chunks), "__iter__"):
+        raise AudioFormatError(
+            f"expected an iterable of chunks, got {shown(chunks)}; "
+            f"call {'astream' if isinstance(chunks, AsyncIterable) else 'transcribe'} with it"
+        )
     processor = backend.create_processor(language=language, task=task, **options)
     return _closing_stream(processor, _run(Session(processor, gate=gate), chunks, chunker))
 
 
 def astream(
     backend: Backend,
-    chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+    chunks: AsyncIterable[NDArray[np.float32]],
     *,
     language: str | None = None,
     task: str = "transcribe",
@@ -128,22 +134,25 @@ def astream(
 
     Every call of the model runs in a thread of asyncio, one at a time, and so does the opening of
     the stream with the first ``anext``, because it may wait for another server.  A thread is held
-    only while the model works and, where *chunks* is a plain iterable, while its next chunk is
-    awaited: give live sources as async iterables.  Two calls may come from different threads; run
-    a backend that declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own.
+    only while the model works.  Two calls may come from different threads; run a backend that
+    declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own.
 
     A consumer that is cancelled, or that closes the generator, closes the stream.  The
     cancellation waits for the step that is running, because no engine can be interrupted, so that
     the backend can be closed right afterwards.  Every event that was yielded before remains valid.
-    What the running step committed comes with the next ``anext``, and then the events end; audio
-    that was not decoded is dropped with the stream.
+    The events of the running step come with the next ``anext``, and then they end; audio that was
+    not decoded is dropped with the stream.
     """
     # What is wrong is refused now, and not with the first anext.
     backend.spec.stream_options(options)
-    _require_chunks(chunks, may_be_async=True)
+    if not isinstance(chunks, AsyncIterable):
+        raise AudioFormatError(
+            f"expected an asynchronous iterable of chunks, got {shown(chunks)}; "
+            "call stream or transcribe in a thread, with asyncio.to_thread"
+        )
     chunker = _chunker(chunk_seconds, sample_rate)
     opening = partial(backend.create_processor, language=language, task=task, **options)
-    return _RecoverableEvents(partial(_astream, opening, chunks, vad, chunker))
+    return _AsyncEvents(opening, chunks, vad, chunker)
 
 
 def _run(
@@ -155,17 +164,14 @@ def _run(
 ) -> Generator[Event]:
     began = time.perf_counter() if realtime else None
     valid_pieces = map(valid_copy, pieces)
-    failure: AudioFormatError | OSError | None = None
+    failure: Exception | None = None
     while not session.is_over:
         try:
             piece = next(valid_pieces, None)
-        except (AudioFormatError, OSError) as error:  # raised again below, after finish
+        except (AudioFormatError, OSError) as error:  # raised after the text of what came before
             piece, failure = None, error
-        ready = chunker.flush() if piece is None else chunker.push(piece)
-        for event in _events(session, ready, is_last=piece is None, began=began):
-            if failure is not None and isinstance(event, End):
-                raise failure
-            yield event
+        for events in _steps(session, chunker, piece, failure, began=began):
+            yield from events
 
 
 def _closing_stream(processor: OnlineProcessor, events: Generator[Event]) -> Generator[Event]:
@@ -173,165 +179,145 @@ def _closing_stream(processor: OnlineProcessor, events: Generator[Event]) -> Gen
         yield from events
 
 
-async def _astream(
-    opening: Callable[[], OnlineProcessor],
-    chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
-    vad: bool | GateParameters,  # noqa: FBT001 -- as in `stream`
-    chunker: Chunker,
-    late: deque[Event],
-) -> AsyncGenerator[Event]:
-    failure: AudioFormatError | OSError | None = None
-    processor = await _in_thread(opening, when_late=_close_opened)
-    with closing(processor):
-        session = Session(processor, gate=await asyncio.to_thread(silence_gate, vad))
-        async with aclosing(_async_pieces(chunks)) as pieces:
-            while not session.is_over:
-                try:
-                    piece = await anext(pieces, None)
-                except (AudioFormatError, OSError) as error:  # raised again below, after finish
-                    piece, failure = None, error
-                ready = chunker.flush() if piece is None else chunker.push(piece)
-                events = _events(session, ready, is_last=piece is None)
-                step: Callable[[], Event | None] = partial(next, events, None)
-                keep = partial(_keep_events, events, late)
-                while event := await _in_thread(step, stop=processor.close, when_late=keep):
-                    if failure is not None and isinstance(event, End):
-                        raise failure
-                    yield event
-
-
-def _events(
+def _steps(
     session: Session,
-    chunks: Iterable[NDArray[np.float32]],
+    chunker: Chunker,
+    piece: NDArray[np.float32] | None,
+    failure: Exception | None,
     *,
-    is_last: bool,
     began: float | None = None,
-) -> Iterator[Event]:
-    """Give valid chunks to *session*, in real time from *began* on, and yield what happens."""
-    for chunk in chunks:
+) -> Iterator[list[Event]]:
+    """
+    Give a piece to *session*, in real time from *began* on, and yield the events of each step.
+
+    None is the end of the audio, because of *failure* if there was one.  Failures that pass are
+    logged, because the words come all the same.
+
+    Raises:
+        BackendError: the session ended with a final failure; every event before it was yielded.
+        Exception: *failure*, in place of the End.
+
+    """
+    for chunk in chunker.flush() if piece is None else chunker.push(piece):
         if began is not None:
             due = began + session.audio_time + len(chunk) / SAMPLE_RATE
             time.sleep(max(0.0, due - time.perf_counter()))
         session.receive(sealed(chunk))
-        yield from _steps(session)
-    if is_last:
+        yield from _work_off(session, failure)
+    if piece is None:
         session.end_audio()
-        yield from _steps(session)
+        yield from _work_off(session, failure)
 
 
-def _steps(session: Session) -> Iterator[Event]:
-    """
-    Do all the work that *session* has; yield each event as soon as its step is over.
-
-    Failures that pass are logged, because the words come all the same.
-
-    Raises:
-        BackendError: the session ended with a final failure; every event before it was yielded.
-
-    """
+def _work_off(session: Session, failure: Exception | None) -> Iterator[list[Event]]:
     while session.has_work:
-        for event in session.step():
+        events = session.step()
+        for index, event in enumerate(events):
+            error = failure if isinstance(event, End) else None
             if isinstance(event, Failure):
-                if event.is_final:
-                    raise event.error
-                logger.warning("%s", event.error)
-            yield event
+                error = event.error if event.is_final else None
+                if error is None:
+                    logger.warning("%s", event.error)
+            if error is not None:
+                yield events[:index]
+                raise error
+        yield events
 
 
-async def _in_thread(
-    call: Callable[[], T],
-    *,
-    stop: Callable[[], object] = lambda: None,
-    when_late: Callable[[asyncio.Task[T]], object],
-) -> T:
+class _AsyncEvents(AsyncGenerator[Event, None]):
     """
-    Make *call* in a thread; when cancelled, call *stop*, wait, and give its task to *when_late*.
+    The events of `astream`.
 
-    The cancellation waits because no engine can be interrupted.
-    """
-    made = asyncio.create_task(asyncio.to_thread(call))
-    try:
-        await asyncio.wait([made])
-    except asyncio.CancelledError:
-        made.add_done_callback(when_late)  # also where this task is cancelled once more
-        stop()
-        await asyncio.wait([made])
-        raise
-    return made.result()
-
-
-def _close_opened(opened: asyncio.Task[OnlineProcessor]) -> None:
-    if not opened.cancelled() and opened.exception() is None:
-        opened.result().close()
-
-
-def _keep_events(
-    events: Iterator[Event], late: deque[Event], thread: asyncio.Task[Event | None]
-) -> None:
-    """Keep the events of the step that ran when its consumer was cancelled."""
-    if thread.cancelled() or thread.exception() is not None or thread.result() is None:
-        return  # an error is marked as seen, because no caller can receive it now
-    with suppress(WLKError):  # the stream is closed: after the events of the step comes an error
-        for event in chain([thread.result()], islice(events, _STEP_EVENTS)):
-            if isinstance(event, Commit | SilenceSpan):
-                late.append(event)
-
-
-class _RecoverableEvents(AsyncGenerator[Event, None]):
-    """
-    The events of a generator, and after it was cancelled those that it had computed by then.
-
-    *generate* is called with a deque for these late events, and returns the generator.  The first
-    ``anext`` after a cancelled one returns the first of them, and after the last the events end.
+    A thread leaves the events of its step in a queue, so that none is lost when the consumer that
+    waited for it is cancelled.
     """
 
-    def __init__(self, generate: Callable[[deque[Event]], AsyncGenerator[Event]]) -> None:
-        self._late: deque[Event] = deque()
-        self._events = generate(self._late)
+    def __init__(
+        self,
+        opening: Callable[[], OnlineProcessor],
+        chunks: AsyncIterable[NDArray[np.float32]],
+        vad: bool | GateParameters,  # noqa: FBT001 -- as in `stream`
+        chunker: Chunker,
+    ) -> None:
+        self._opening = opening
+        self._processor: OnlineProcessor | None = None
+        self._is_stopped = False
+        self._ready: deque[Event] = deque()
+        self._steps = self._run(chunks, vad, chunker)
 
     async def asend(self, value: None) -> Event:
         """Return the next event."""
-        try:
-            return await self._events.asend(value)
-        except StopAsyncIteration:
-            if not self._late:
-                raise
-        return self._late.popleft()
+        while not self._ready:
+            await self._steps.asend(value)
+        return self._ready.popleft()
 
     async def athrow(self, *exception: Any) -> Event:
-        """Raise an exception where the generator waits."""
-        return await self._events.athrow(*exception)
+        """Raise an exception where the stream waits."""
+        await self._steps.athrow(*exception)
+        return await anext(self)
 
     async def aclose(self) -> None:
-        """Close the generator and drop the late events."""
-        self._late.clear()
-        await self._events.aclose()
+        """Close the stream and drop its events."""
+        self._ready.clear()
+        await self._steps.aclose()
+
+    async def _run(
+        self,
+        chunks: AsyncIterable[NDArray[np.float32]],
+        vad: bool | GateParameters,  # noqa: FBT001 -- as in `stream`
+        chunker: Chunker,
+    ) -> AsyncGenerator[None]:
+        failure: Exception | None = None
+        processor = await self._in_thread(self._open)
+        with closing(processor):
+            session = Session(processor, gate=await self._in_thread(partial(silence_gate, vad)))
+            async with aclosing(_valid(chunks)) as pieces:
+                while not session.is_over:
+                    try:
+                        piece = await anext(pieces, None)
+                    except (AudioFormatError, OSError) as error:  # as in `_run`
+                        piece, failure = None, error
+                    steps = _steps(session, chunker, piece, failure)
+                    while await self._in_thread(partial(self._step, steps)):
+                        yield
+
+    def _open(self) -> OnlineProcessor:
+        self._processor = self._opening()
+        if self._is_stopped:
+            self._processor.close()
+        return self._processor
+
+    def _step(self, steps: Iterator[list[Event]]) -> bool:
+        """Make a step and keep its events; return whether there was one."""
+        events = next(steps, None)
+        self._ready.extend(events or ())
+        return events is not None
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        """
+        Make *call* in a thread; when cancelled, close the stream and wait for the thread.
+
+        The cancellation waits because no engine can be interrupted.
+        """
+        made = asyncio.create_task(asyncio.to_thread(call))
+        try:
+            await asyncio.wait([made])
+        except asyncio.CancelledError:
+            # An error of the thread reaches no one; asking for it keeps asyncio from logging it.
+            made.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._is_stopped = True
+            if self._processor is not None:
+                self._processor.close()
+            await asyncio.wait([made])
+            raise
+        return made.result()
 
 
-async def _async_pieces(
-    chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+async def _valid(
+    chunks: AsyncIterable[NDArray[np.float32]],
 ) -> AsyncGenerator[NDArray[np.float32]]:
-    if isinstance(chunks, AsyncIterable):
-        async for chunk in chunks:
-            yield valid_copy(chunk)
-        return
-    pull = partial(next, iter(chunks), None)
-    while (piece := await asyncio.to_thread(pull)) is not None:
-        yield valid_copy(piece)
-
-
-def _require_chunks(chunks: object, *, may_be_async: bool = False) -> None:
-    if isinstance(chunks, np.ndarray) and chunks.ndim == 1:
-        raise AudioFormatError(
-            "expected an iterable of chunks, got one array of samples; "
-            "put it into a list, or call transcribe"
-        )
-    is_async = isinstance(chunks, AsyncIterable)
-    if (is_async and not may_be_async) or not (is_async or hasattr(type(chunks), "__iter__")):
-        raise AudioFormatError(
-            f"expected an iterable of chunks, got {shown(chunks)}; "
-            + ("call astream" if is_async else "call transcribe for a recording")
-        )
+    async for chunk in chunks:
+        yield valid_copy(chunk)
 
 
 def _chunker(chunk_seconds: float, sample_rate: int) -> Chunker:

@@ -1,8 +1,8 @@
-"""From audio to text in one call, and its twin for asyncio."""
+"""From a recording to its text in one call."""
 
 from __future__ import annotations
 
-from contextlib import aclosing, closing
+from contextlib import closing
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from wlk_core.captions import srt_text, vtt_text
 from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.segments import Segment, segments_from_tokens
-from wlk_core.session.event_streams import astream, stream
+from wlk_core.session.event_streams import stream
 from wlk_core.session.events import Commit, End, SilenceSpan
 from wlk_core.session.records import (
     round_seconds,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, Silence
     from wlk_core.vad.gate import GateParameters
 
-__all__ = ["Transcription", "atranscribe", "transcribe"]
+__all__ = ["Transcription", "transcribe"]
 
 _PIECE_SAMPLES = 60 * SAMPLE_RATE  # a copy of the whole recording could be gigabytes
 
@@ -117,54 +117,35 @@ def transcribe(
             `sample_rate` is given for a file.
 
     """
-    options |= {"language": language, "task": task, "vad": vad, "chunk_seconds": chunk_seconds}
-    pieces, options = _recording(backend, audio, sample_rate, options)
-    with closing(pieces), closing(stream(backend, pieces, **options)) as events:
-        return _transcription(events, language)
-
-
-async def atranscribe(
-    backend: Backend,
-    audio: AudioPath | NDArray[np.float32],
-    *,
-    sample_rate: int | None = None,
-    **options: Any,
-) -> Transcription:
-    """
-    Transcribe a whole recording without blocking the event loop; see `astream`.
-
-    The arguments are those of `transcribe`.
-    """
-    pieces, options = _recording(backend, audio, sample_rate, options)
-    async with aclosing(astream(backend, pieces, **options)) as events:
-        kept = [event async for event in events if isinstance(event, Commit | SilenceSpan | End)]
-    return _transcription(kept, options.get("language"))
-
-
-def _recording(
-    backend: Backend,
-    audio: AudioPath | NDArray[np.float32],
-    sample_rate: int | None,
-    options: dict[str, Any],
-) -> tuple[Generator[NDArray[np.float32]], dict[str, Any]]:
-    """Return the audio in pieces, and the arguments of `stream` for a recording."""
     options = backend.spec.recording_options(options)
     if isinstance(audio, np.ndarray):
         validate_audio(audio)  # all of it, before the model works
-        options["sample_rate"] = SAMPLE_RATE if sample_rate is None else sample_rate
-        return _pieces(audio), options
-    if not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
+        pieces = _pieces(audio)
+    elif not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
         audio, "read"
     ):
         raise AudioFormatError(
             f"expected a path, a binary file or a numpy array, got {type(audio).__name__}; "
             "convert samples with numpy.asarray(samples, dtype='float32')"
         )
-    if sample_rate is not None:
+    elif sample_rate is not None:
         raise OptionError(
             "`sample_rate` is that of an array, and a file names its own: leave it out"
         )
-    return decode_file(audio), options
+    else:
+        pieces = decode_file(audio)
+    events = stream(
+        backend,
+        pieces,
+        language=language,
+        task=task,
+        vad=vad,
+        chunk_seconds=chunk_seconds,
+        sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
+        **options,
+    )
+    with closing(pieces), closing(events):
+        return _transcription(events, language)
 
 
 def _pieces(audio: NDArray[np.float32]) -> Generator[NDArray[np.float32]]:

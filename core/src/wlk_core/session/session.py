@@ -65,7 +65,6 @@ class Session:
         encoding: the form of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
         channels: channels of the source; they are averaged.
-        lag_seconds: how much audio may wait to be decoded before a `Lag` is reported.
         max_backlog_seconds: how much audio may wait; `receive` refuses what would go beyond it.
         skip_ticks_after: how much audio may wait before the session catches up: a policy then
             decides at its latest tick only.  No audio is left out, but the words may depend on when
@@ -84,11 +83,9 @@ class Session:
         encoding: Encoding = "s16le",
         rate: int = SAMPLE_RATE,
         channels: int = 1,
-        lag_seconds: float = 2.0,
         max_backlog_seconds: float = 120.0,
         skip_ticks_after: float | None = None,
     ) -> None:
-        lag_seconds = _seconds("lag_seconds", lag_seconds)
         max_backlog_seconds = _seconds("max_backlog_seconds", max_backlog_seconds)
         if skip_ticks_after is not None:
             skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
@@ -99,12 +96,7 @@ class Session:
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
         annotations = Annotations(diarizer, translator, turn_detector)
         self._worker = Worker(
-            self._queue,
-            processor,
-            gate,
-            annotations,
-            lag_seconds=lag_seconds,
-            skip_ticks_after=skip_ticks_after,
+            self._queue, processor, gate, annotations, skip_ticks_after=skip_ticks_after
         )
         self._work = self._worker.work()
         self._is_over = False

@@ -28,7 +28,7 @@ from wlk_core.session.events import (
     SilenceSpan,
     SpeechStarted,
 )
-from wlk_core.tokens import Silence
+from wlk_core.tokens import Emission, Silence
 from wlk_core.vad.gate import SilenceEnded, SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
@@ -41,36 +41,15 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.annotations import Annotations
     from wlk_core.session.events import EndpointReason, Event
-    from wlk_core.tokens import ASRToken, Emission
+    from wlk_core.tokens import ASRToken
     from wlk_core.vad.gate import GateEvent, SilenceGate
 
-__all__ = ["Latencies", "Work", "Worker"]
+__all__ = ["Work", "Worker"]
 
+_LAG_SECONDS = 2.0  # of audio that wait to be decoded, from which on a Lag is reported
 _TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
 _TURN_SAMPLES = SAMPLE_RATE // 10  # how often a pause is looked for
 _TURN_THRESHOLD = 0.5  # probability from which a turn is over
-
-
-@attrs.define
-class Latencies:
-    """Collect emission latencies, four bytes a word."""
-
-    _seconds: array[float] = attrs.field(factory=lambda: array("f"))
-
-    def add(self, tokens: Iterable[ASRToken], audio_time: float) -> None:
-        """Add *tokens*, committed when audio up to `audio_time` had been received."""
-        self._seconds.extend(max(0.0, audio_time - token.end) for token in tokens)
-
-    def summary(self) -> LatencySummary | None:
-        """Return the figures so far, None where no word was committed."""
-        if not self._seconds:
-            return None
-        seconds = np.asarray(self._seconds)
-        return LatencySummary(
-            words=len(seconds),
-            median=float(np.median(seconds)),
-            p90=float(np.percentile(seconds, 90)),
-        )
 
 
 # None ends a step: the processor was called, or no work is left.
@@ -87,21 +66,18 @@ class Worker:
         gate: SilenceGate | None,
         annotations: Annotations,
         *,
-        lag_seconds: float,
         skip_ticks_after: float | None = None,
     ) -> None:
         self._queue = queue
         self._processor = processor
         self._gate = gate
         self._annotations = annotations
-        self._lag_seconds = lag_seconds
         self._skip_ticks_after = math.inf if skip_ticks_after is None else skip_ticks_after
         self._skips_ticks = False
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the queue, gaps included
-        self._latencies = Latencies()
-        self._processed_time = 0.0
-        self._stable_time = 0.0
+        self._latencies = array("f")  # emission latency of each word in seconds
+        self._emission = Emission((), 0.0, 0.0)  # the latest
         self._shown_text = ""
         self._is_lagging = False
         self._is_speaking = False  # whether there was speech or a word since the last endpoint
@@ -161,82 +137,72 @@ class Worker:
         if self._gate is None:
             self._is_speaking = True  # there is no detector
             self._insert(audio)
-        elif self._annotations.detects_turns:
-            for start in range(0, len(audio), _TURN_SAMPLES):  # the cut of the audio moves no turn
-                yield from self._pass(audio[start : start + _TURN_SAMPLES])
-                yield from self._detect_turn()
         else:
-            yield from self._pass(audio)
+            # The cut of the audio moves no turn.
+            size = _TURN_SAMPLES if self._annotations.detects_turns else len(audio)
+            for start in range(0, len(audio), size):
+                yield from self._apply(self._gate.push(audio[start : start + size]))
+                yield from self._detect_turn(self._gate)
         yield from self._drain()
         yield from self._hypothesis_change()
         yield from self._annotate()
-
-    def _pass(self, audio: NDArray[np.float32]) -> Work:
-        """Give audio to the processor through the gate."""
-        for gate_event in self._gate.push(audio) if self._gate is not None else ():
-            yield from self._apply(gate_event)
-        if self._annotations.detects_turns:
-            yield from self._drain()
-            yield from self._hypothesis_change()
 
     def _drain(self) -> Work:
         """Decode what waits, in calls of a few steps each, so that a flush after it is short."""
         while self._processor.has_backlog:
             yield from self._call(self._processor.process_iter)
 
+    def _flush(self, call: Callable[[], Emission]) -> Work:
+        yield from self._drain()
+        yield from self._call(call)
+        yield from self._hypothesis_change()
+
     def _commit_utterance(self) -> Work:
         self.is_flushing = True
-        for gate_event in self._gate.cut() if self._gate is not None else ():
-            yield from self._apply(gate_event)
-        yield from self._drain()
-        yield from self._call(lambda: self._processor.process_iter(is_last=True))
-        yield from self._hypothesis_change()
+        yield from self._apply(() if self._gate is None else self._gate.cut())
+        yield from self._flush(lambda: self._processor.process_iter(is_last=True))
         yield from self._endpoint(self._position, "commit")
         self.is_flushing = False
 
     def _pass_gap(self, samples: int) -> Work:
         start = self._received_position
-        self._received_position += samples
-        events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, start + samples)]
-        for gate_event in events if self._gate is None else self._gate.skip(samples):
-            yield from self._apply(gate_event)
-        end = self._received_position
+        self._received_position = end = start + samples
+        events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, end)]
+        yield from self._apply(events if self._gate is None else self._gate.skip(samples))
         yield AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._audio_time)
 
     def _end(self) -> Work:
         self.is_flushing = True
-        for gate_event in self._gate.flush() if self._gate is not None else ():
-            yield from self._apply(gate_event)
-        yield from self._drain()
-        yield from self._call(self._processor.finish)
-        yield from self._hypothesis_change()
+        yield from self._apply(() if self._gate is None else self._gate.flush())
+        yield from self._flush(self._processor.finish)
         if self._is_speaking:
             yield from self._endpoint(self._position, "end")
         yield from self._annotate(is_last=True)
         yield self._summary()
 
-    def _apply(self, gate_event: GateEvent, silence_reason: EndpointReason = "silence") -> Work:
-        if isinstance(gate_event, SpeechAudio):
-            if gate_event.is_detected and not self._is_speaking:
-                self._is_speaking = True
-                yield SpeechStarted(gate_event.start_sample / SAMPLE_RATE, self._audio_time)
-            self._insert(gate_event.samples)
-        elif isinstance(gate_event, SilenceStarted):
-            was_flushing = self.is_flushing
-            self.is_flushing = True
-            yield from self._drain()
-            yield from self._call(self._processor.start_silence)
-            yield from self._hypothesis_change()
-            if self._is_speaking:
-                yield from self._endpoint(gate_event.at_sample, silence_reason)
-            self.is_flushing = was_flushing
-        elif gate_event.end_sample > gate_event.start_sample:
-            start, end = gate_event.start_sample, gate_event.end_sample
-            self._processor.end_silence((end - start) / SAMPLE_RATE)
-            self._annotations.insert_silence((end - start) / SAMPLE_RATE)
-            self._position += end - start
-            silence = Silence(start / SAMPLE_RATE, end / SAMPLE_RATE)
-            yield SilenceSpan(silence, self._audio_time)
+    def _apply(
+        self, events: Iterable[GateEvent], silence_reason: EndpointReason = "silence"
+    ) -> Work:
+        """Pass what the gate found on to the processor."""
+        for event in events:
+            if isinstance(event, SpeechAudio):
+                if event.is_detected and not self._is_speaking:
+                    self._is_speaking = True
+                    yield SpeechStarted(event.start_sample / SAMPLE_RATE, self._audio_time)
+                self._insert(event.samples)
+            elif isinstance(event, SilenceStarted):
+                was_flushing, self.is_flushing = self.is_flushing, True
+                yield from self._flush(self._processor.start_silence)
+                if self._is_speaking:
+                    yield from self._endpoint(event.at_sample, silence_reason)
+                self.is_flushing = was_flushing
+            elif event.end_sample > event.start_sample:
+                start, end = event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE
+                length = (event.end_sample - event.start_sample) / SAMPLE_RATE
+                self._processor.end_silence(length)
+                self._annotations.insert_silence(length)
+                self._position += event.end_sample - event.start_sample
+                yield SilenceSpan(Silence(start, end), self._audio_time)
 
     def _insert(self, audio: NDArray[np.float32]) -> None:
         self._position += len(audio)
@@ -245,18 +211,19 @@ class Worker:
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         self._annotations.insert_audio(audio)
 
-    def _detect_turn(self) -> Work:
+    def _detect_turn(self, gate: SilenceGate) -> Work:
         """Ask the turn detector in a pause; end the utterance if the turn is over."""
-        if self._gate is None or not self._annotations.detects_turns:
+        if not self._annotations.detects_turns:
             return
+        yield from self._drain()
+        yield from self._hypothesis_change()
         text = self._utterance_text + self._shown_text
-        if self._gate.quiet_seconds < _TURN_PAUSE:
+        if gate.quiet_seconds < _TURN_PAUSE:
             self._asked_text = None
         elif self._is_speaking and text != self._asked_text:
             self._asked_text = text
             if self._annotations.is_turn_over(text, _TURN_THRESHOLD):
-                for gate_event in self._gate.end_speech():
-                    yield from self._apply(gate_event, "turn-detector")
+                yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> Work:
         clock = self._position / SAMPLE_RATE
@@ -279,8 +246,7 @@ class Worker:
                     raise _FinalFailureError(error) from error
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
             else:
-                self._processed_time = emission.processed_up_to
-                self._stable_time = emission.stable_up_to
+                self._emission = emission
                 if emission.committed:
                     yield self._committed(emission.committed)
                 return
@@ -291,7 +257,7 @@ class Worker:
 
     def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
         self._is_speaking = True
-        self._latencies.add(tokens, self._audio_time)
+        self._latencies.extend(max(0.0, self._audio_time - token.end) for token in tokens)
         self._annotations.insert_tokens(tokens)
         if self._annotations.detects_turns:
             self._utterance_text += "".join(token.text for token in tokens)
@@ -323,7 +289,7 @@ class Worker:
 
     def _report_lag(self) -> Work:
         """Report once that audio waits too long, and once that none does any more."""
-        bound = 0.0 if self._is_lagging else self._lag_seconds
+        bound = 0.0 if self._is_lagging else _LAG_SECONDS
         is_lagging = self._waiting_seconds > bound
         if is_lagging != self._is_lagging:
             self._is_lagging = is_lagging
@@ -333,18 +299,18 @@ class Worker:
         return Marked(
             name=name,
             transcript=self._processor.get_buffer(),
-            processed_up_to=self._processed_time,
-            stable_up_to=self._stable_time,
+            processed_up_to=self._emission.processed_up_to,
+            stable_up_to=self._emission.stable_up_to,
             stats=self._processor.stats,
             audio_time=self._audio_time,
         )
 
     def _summary(self) -> End:
-        return End(
-            audio_time=self._audio_time,
-            stats=self._processor.stats,
-            latency=self._latencies.summary(),
-        )
+        latency = None
+        if self._latencies:
+            median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
+            latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
+        return End(audio_time=self._audio_time, stats=self._processor.stats, latency=latency)
 
 
 @attrs.frozen

@@ -20,7 +20,12 @@ from wlk_core.errors import (
 )
 from wlk_core.online.engine_calls import engine_errors
 from wlk_core.online.input_queue import InputQueue
-from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
+from wlk_core.online.transcript_builder import (
+    PROMPT_TAIL_CHARACTERS,
+    TranscriptBuilder,
+    Utterance,
+    checked_turn,
+)
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
 from wlk_core.untrusted import real_number, reason, shown
@@ -158,11 +163,13 @@ class OnlineStream:
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
         with self._exclusive_call():
-            change = self._transcript.checked_turn(change)
+            change = checked_turn(change)
             self._raise_postponed()
             self._flush()
-            for index, token in enumerate(self._committed):
-                self._committed[index] = self._transcript.reattributed(token, change)
+            self._committed = [
+                token if token.start < change.start else attrs.evolve(token, speaker=change.speaker)
+                for token in self._committed
+            ]
             self._transcript.add_turn(change)
             return self._emission()
 
@@ -311,7 +318,8 @@ class OnlineStream:
     def _account(self) -> None:
         self._work = self._recognizer.work
         held = self._recognizer.state_bytes
-        self._held_bytes = None if held is None else held + self._transcript.nbytes
+        # Text is counted at its bound, so that the figure is flat from the start.
+        self._held_bytes = None if held is None else held + PROMPT_TAIL_CHARACTERS
 
     @contextmanager
     def _engine_call(self) -> Iterator[None]:

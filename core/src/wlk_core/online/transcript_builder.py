@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming.words import Word
 
-__all__ = ["TranscriptBuilder", "Utterance"]
+__all__ = ["PROMPT_TAIL_CHARACTERS", "TranscriptBuilder", "Utterance", "checked_turn"]
 
 PROMPT_TAIL_CHARACTERS = 400  # of the transcript, kept as prompt for the next utterance
 LATEST_START = 0.02  # seconds before the end of the audio by which every word has begun
@@ -47,11 +47,6 @@ class TranscriptBuilder:
         self.stable = 0.0  #: no later token starts before this stream time
         self._is_first = True  # the next token is the first of its utterance
         self._turns: list[ChangeSpeaker] = []
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of text held, counted at their bound: so the figure is flat from the start."""
-        return PROMPT_TAIL_CHARACTERS
 
     def commit(self, words: Sequence[Word], utterance: Utterance) -> list[ASRToken]:
         """
@@ -86,43 +81,10 @@ class TranscriptBuilder:
         current = [turn for turn in self._turns if turn.start <= time][-1:]
         self._turns = current + [turn for turn in self._turns if turn.start > time]
 
-    def checked_turn(self, change: ChangeSpeaker) -> ChangeSpeaker:
-        """
-        Return *change* with a plain number as its time.
-
-        Raises:
-            OptionError: it is not a ChangeSpeaker, or its speaker is neither a number nor a string.
-            ClockError: it does not start at a finite stream time of 0 s or more.
-
-        """
-        if not isinstance(change, ChangeSpeaker):
-            raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
-        speaker: object = change.speaker
-        name: int | str
-        if isinstance(speaker, str) and is_text(speaker):
-            name = str(speaker)
-        elif isinstance(speaker, bool) or not isinstance(speaker, Integral):
-            raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
-        else:
-            name = int(speaker)
-        start = real_number(change.start)
-        if start is None or not math.isfinite(start) or start < 0:
-            raise ClockError(
-                f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
-            )
-        return ChangeSpeaker(name, start)
-
     def add_turn(self, change: ChangeSpeaker) -> None:
         """Attribute words that start at `change.start` or later to the new speaker."""
         self._turns = [turn for turn in self._turns if turn.start < change.start]
         self._turns.append(change)
-
-    @staticmethod
-    def reattributed(token: ASRToken, change: ChangeSpeaker) -> ASRToken:
-        """Return *token* with the new speaker if it starts within the turn."""
-        if token.start < change.start:
-            return token
-        return attrs.evolve(token, speaker=change.speaker)
 
     def _speaker_at(self, time: float) -> int | str | None:
         speaker: int | str | None = None
@@ -146,3 +108,26 @@ class TranscriptBuilder:
             speaker=self._speaker_at(start),
             detected_language=utterance.language,
         )
+
+
+def checked_turn(change: ChangeSpeaker) -> ChangeSpeaker:
+    """
+    Return *change* with a plain number as its time.
+
+    Raises:
+        OptionError: it is not a ChangeSpeaker, or its speaker is neither a number nor a string.
+        ClockError: it does not start at a finite stream time of 0 s or more.
+
+    """
+    if not isinstance(change, ChangeSpeaker):
+        raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
+    speaker: object = change.speaker
+    is_number = isinstance(speaker, Integral) and not isinstance(speaker, bool)
+    if not (is_number or is_text(speaker)):
+        raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
+    start = real_number(change.start)
+    if start is None or not math.isfinite(start) or start < 0:
+        raise ClockError(
+            f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
+        )
+    return ChangeSpeaker(int(change.speaker) if is_number else str(change.speaker), start)

@@ -121,15 +121,6 @@ def test_an_engine_call_is_made_for_each_window(engine, speech):
     assert engine.calls == 5
 
 
-@pytest.mark.parametrize("chunk_seconds", [0.08, 0.5, 2.0, 60.0])
-def test_the_size_of_chunks_changes_nothing(engine, speech, chunk_seconds):
-    """Windows begin and end at samples of the utterance, however it came."""
-    expected = transcribed(engine, speech.audio)
-    driver = transcribed(engine, speech.audio, chunk_seconds=chunk_seconds)
-
-    assert expected.tokens == driver.tokens
-
-
 def test_an_utterance_as_long_as_a_window_is_one_window(engine):
     """A window that is just full waits for more audio or for the end."""
     script = [CodedToken(1 + i, 10 * i, 6) for i in range(5)]
@@ -191,26 +182,6 @@ def test_a_window_always_moves_on(words):
 
     assert max(lengths) <= WINDOW * RATE
     assert steps <= 20 / 0.2
-
-
-def test_a_failed_step_leaves_everything_as_it_was():
-    """A step that raised is repeated on the same audio with the same prompt."""
-    calls = []
-
-    def failing_once(audio, *, prompt, language):
-        calls.append((len(audio), prompt))
-        if len(calls) == 1:
-            raise MemoryError
-        return Hypothesis(words=(Word(0.1, 0.5, " one"),), language="en")
-
-    recognizer = LongFormRecognizer(failing_once, prompt="names: Ann", max_seconds=WINDOW)
-    recognizer.feed(np.zeros(RATE, dtype=np.float32))
-    with pytest.raises(MemoryError):
-        recognizer.step(is_last=True)
-    recognizer.step(is_last=True)
-
-    assert calls == [(RATE, "names: Ann")] * 2
-    assert recognizer.language == "en"
 
 
 def test_a_new_utterance_begins_with_the_transcript_as_prompt():

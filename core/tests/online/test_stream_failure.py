@@ -1,4 +1,8 @@
-"""Failure of a stream: errors are raised, counted and bounded, and no text is lost."""
+"""
+Failure of a stream: errors are raised, counted and bounded, and no text is lost.
+
+The rules ERR of the suite fail each call of the engine; here are failures around it.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +11,6 @@ import pytest
 
 from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
-
-
-@pytest.mark.parametrize("call", range(1, 21))
-def test_a_fault_loses_nothing(speech, coded_engine, call):
-    """The text of a stream with a failed and repeated engine call is that without the failure."""
-    engine = coded_engine(fail_at={call})
-    driver = StreamDriver(engine.stream())
-    faults = 0
-    for start in range(0, len(speech.audio), 16_000):
-        driver.insert(speech.audio[start : start + 16_000])
-        try:
-            driver.process()
-        except BackendError as error:
-            faults += 1
-            assert isinstance(error.__cause__, RuntimeError)
-    while True:
-        try:
-            driver.finish()
-            break
-        except BackendError:
-            faults += 1
-
-    assert speech.text == driver.text
-    assert (call <= engine.calls) == faults
-
-
-def test_a_stream_breaks_after_three_failed_retries(speech, coded_engine):
-    """The fourth failure in a row raises StreamBroken, and so does every later call."""
-    engine = coded_engine(fail_at=range(1, 100))
-    driver = StreamDriver(engine.stream())
-    driver.insert(speech.audio)
-    for _ in range(3):
-        with pytest.raises(BackendError) as failure:
-            driver.process()
-        assert not isinstance(failure.value, StreamBroken)
-
-    with pytest.raises(StreamBroken):
-        driver.process()
-    for call in (driver.process, driver.finish, lambda: driver.insert(speech.audio)):
-        with pytest.raises(StreamBroken):
-            call()
-    assert 4 == engine.calls
 
 
 def test_a_broken_stream_returns_the_committed_text(speech, coded_engine):
@@ -84,21 +46,8 @@ def test_an_error_after_committed_text_is_raised_by_the_next_call(speech, coded_
     assert 4 == engine.calls
     driver.finish()
     assert speech.text == driver.text
-
-
-def test_an_error_after_committed_text_waits_for_a_call_that_runs_the_engine(speech, coded_engine):
-    """Inserting audio and silence succeed; a speaker turn raises the error, then is applied."""
-    engine = coded_engine(fail_at={4})
-    driver = StreamDriver(engine.stream())
-    driver.insert(speech.audio[: 16_000 * 8])
-    driver.process()
-    driver.insert(speech.audio[16_000 * 8 :])
-    driver.end_silence(1.0)
-
-    with pytest.raises(BackendError, match="call 4 fails"):
-        driver.new_speaker("ann", start=0.0)
-    driver.new_speaker("ann", start=0.0)
-    assert speech.text == driver.text
+    driver.processor.reset()
+    assert ((), 0.0) == tuple(driver.processor.process_iter())
 
 
 def test_an_error_that_is_raised_later_is_counted_once(speech, coded_engine):
@@ -116,17 +65,6 @@ def test_an_error_that_is_raised_later_is_counted_once(speech, coded_engine):
     with pytest.raises(StreamBroken):
         driver.process()
     assert 7 == engine.calls
-
-
-def test_a_reset_forgets_the_error_of_the_last_call(speech, coded_engine):
-    """The first call after a reset does not raise the postponed error."""
-    engine = coded_engine(fail_at={4})
-    driver = StreamDriver(engine.stream())
-    driver.insert(speech.audio)
-    driver.process()
-    driver.processor.reset()
-
-    assert ((), 0.0) == tuple(driver.processor.process_iter())
 
 
 class Failing:

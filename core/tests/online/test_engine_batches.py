@@ -98,16 +98,6 @@ def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoo
     assert (3, 2) == (calls.count, calls.batch_count)  # and the run of `held`
 
 
-def test_a_backend_without_batching_runs_each_call_alone(engine: Engine) -> None:
-    """The function is the same, and no call waits for another."""
-    calls = EngineCalls()
-    double = calls.wrap_batch(engine.double)
-
-    assert [2, 4] == [double(1), double(2)]
-    assert [[1], [2]] == engine.batches
-    assert (False, 0) == (calls.is_batching, calls.batch_count)
-
-
 def test_an_error_reaches_the_stream_that_caused_it(
     engine: Engine, threads: ThreadPoolExecutor
 ) -> None:

@@ -30,16 +30,6 @@ def test_a_wrapped_function_takes_and_returns_what_the_function_does(calls: Engi
     assert divmod(7, 2) == calls.wrap(divmod)(7, 2)
 
 
-def test_all_wrapped_functions_count_together(calls: EngineCalls) -> None:
-    """One counter covers every stream, whatever was wrapped."""
-    first, second = calls.wrap(len), calls.wrap(abs)
-    first("a")
-    second(-1)
-    first("b")
-
-    assert 3 == calls.count
-
-
 def test_a_fault_of_the_engine_passes_and_is_counted(calls: EngineCalls) -> None:
     """An exception of the engine is neither wrapped nor left out of the count."""
     with pytest.raises(ZeroDivisionError):

@@ -6,6 +6,7 @@ from functools import partial
 import math
 from operator import add
 
+import attrs
 import numpy as np
 import pytest
 
@@ -17,10 +18,9 @@ from wlk_core.plugins import (
     AlignedWord,
     Hypothesis,
     LocalAgreementRecognizer,
+    LongFormRecognizer,
     OnlineStream,
-    Step,
     Word,
-    WorkCounters,
 )
 
 SECONDS = 4.0
@@ -47,36 +47,19 @@ def decode(start, audio, **context):
     return AlignedHypothesis(words=(AlignedWord(word=word, frames=(2,), tokens=(7,)),))
 
 
-class Native:
-    """Emit the word once its utterance is complete."""
-
-    hypothesis = ()
-    language = None
-    work = WorkCounters()
-    state_bytes = 0
+class Native(LongFormRecognizer):
+    """Emit the word as it is once its utterance is complete."""
 
     def __init__(self, start):
         self.start = start
-        self.samples = self.consumed = 0
-
-    def feed(self, audio):
-        """Count the samples."""
-        self.samples += len(audio)
+        super().__init__(lambda _audio, **_: Hypothesis())
 
     def step(self, *, is_last):
         """Emit the word."""
-        if not is_last or self.consumed == self.samples:
+        step = super().step(is_last=is_last)
+        if step is None:
             return None
-        self.consumed = self.samples
-        word = word_of(self.start, self.samples)
-        return Step(committed=(word,), consumed_samples=self.samples)
-
-    def end_utterance(self, committed_text):
-        """Begin anew."""
-        self.samples = self.consumed = 0
-
-    def close(self):
-        """Hold nothing."""
+        return attrs.evolve(step, committed=(word_of(self.start, step.consumed_samples),))
 
 
 def streams(start):
@@ -115,13 +98,3 @@ def test_a_word_inside_the_audio_is_not_counted(shape, caplog):
 
         assert 0 == driver.processor.stats.misplaced_words
     assert not caplog.records
-
-
-def test_reset_forgets_the_count():
-    """A stream that is reset counts from zero."""
-    driver = StreamDriver(OnlineStream(partial(Native, lambda _: 400.0)))
-    driver.insert(SILENCE)
-    driver.finish()
-    driver.processor.reset()
-
-    assert 0 == driver.processor.stats.misplaced_words

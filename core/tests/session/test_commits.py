@@ -31,13 +31,12 @@ def committed(session):
 def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speech, words, gated):
     """Every word before it is committed at once, with or without voice activity detection."""
     session = open_session(gated=gated)
-    events = session.feed(speech)
-    session.commit()
-    events += session.feed(b"")
-    committed = tokens_of(events)
+    assert [Endpoint(0.0, "commit", 0.0)] == committed(session)  # without audio, too
+    events = session.feed(speech) + committed(session)
+    before = tokens_of(events)
     events += session.feed(speech) + session.finish()
 
-    assert len(words) == len(committed)
+    assert len(words) == len(before)
     assert 2 * len(words) == len(tokens_of(events))
     reasons = [(event.reason, event.time) for event in kinds(events, Endpoint)]
     total = len(speech) / 16_000
@@ -46,11 +45,6 @@ def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speec
     assert [True] * len(words) == [
         token.start >= total for token in tokens_of(events)[len(words) :]
     ]
-
-
-def test_a_commit_without_audio_is_an_endpoint_without_words(open_session):
-    """A caller that commits waits for an answer, which a piece without samples brings."""
-    assert [Endpoint(0.0, "commit", 0.0)] == committed(open_session())
 
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])

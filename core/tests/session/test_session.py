@@ -82,6 +82,20 @@ def test_a_session_reports_speech_words_endpoints_and_pauses_in_their_order(
     assert first_word - 0.45 < starts[1] <= first_word - 0.4  # the gate's pre-roll
 
 
+def test_a_session_ends_with_its_figures(open_session, speech, words):
+    """Every change of the hypothesis is reported once, and the End has counters and latency."""
+    events = run(open_session(gated=False), speech)
+    texts = [event.transcript.text for event in kinds(events, HypothesisChange)]
+    end = events[-1]
+
+    assert all(text != following for text, following in pairwise(texts))
+    assert "" == texts[-1]
+    assert len(words) == end.latency.words
+    assert 0 <= end.latency.median <= end.latency.p90
+    assert end.stats.encoder_frames > 0
+    assert end.stats.state_bytes > 0
+
+
 @given(
     cuts=st.lists(st.integers(1, 100_000), min_size=1, max_size=15),
     is_bytes=st.booleans(),

@@ -148,9 +148,3 @@ def test_a_stream_has_a_longest_duration(engine, seconds):
         stream.insert_audio_chunk(np.zeros(2 * RATE, np.float32))
 
     assert MAX_STREAM_SECONDS - 1 == stream.finish().processed_up_to
-
-
-def test_a_prompt_with_a_lone_surrogate_is_refused(toy_spec):
-    """It is refused when the stream is created, not by the tokenizer at every step."""
-    with pytest.raises(OptionError, match="option prompt is a str; got"):
-        toy_spec.stream_options({"prompt": "a\ud800"})

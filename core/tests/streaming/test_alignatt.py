@@ -62,10 +62,3 @@ def test_the_last_call_commits_everything(policy, tokens, frames, last_frame):
     count = policy.count_final(tokens, frames=frames, last_frame=last_frame, is_last=True)
 
     assert len(tokens) == count
-
-
-@pytest.mark.parametrize("frames", [(-1, 0), (0, -1)])
-def test_a_negative_number_of_frames_is_refused(frames):
-    """A border and a rewind of less than no frames raise ValueError."""
-    with pytest.raises(ValueError, match="0 frames or more"):
-        AlignAtt(border_frames=frames[0], rewind_frames=frames[1])

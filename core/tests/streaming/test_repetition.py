@@ -49,22 +49,6 @@ def test_different_tokens_are_no_loop(tokens, times, longest):
     assert find_loop(tokens, times=times, longest=longest) is None
 
 
-@given(TOKENS, NGRAMS, TIMES)
-def test_a_decoder_that_is_stuck_is_caught(before, ngram, times):
-    """An n-gram repeated *times* times is a loop, whatever text precedes it."""
-    found = find_loop(before + ngram * times, times=times, longest=4)
-
-    assert found is not None
-    assert found.end <= len(before) + len(ngram) * times
-
-
-@pytest.mark.parametrize(("times", "longest"), [(1, 4), (2, 0)])
-def test_impossible_bounds_are_refused(times, longest):
-    """A loop has at least two rounds of at least one token."""
-    with pytest.raises(ValueError, match="at least 2 times"):
-        find_loop("aa", times=times, longest=longest)
-
-
 LOOP = Loop(start=1, period=2, end=7)
 TEXT = tuple("xabababy")
 
@@ -82,11 +66,3 @@ TEXT = tuple("xabababy")
 def test_only_rounds_that_advance_in_the_audio_were_spoken(frames, kept):
     """A decoding loop keeps its first round, a speaker who repeats keeps every round."""
     assert tuple(kept) == tuple(keep_spoken_repetitions(TEXT, frames, LOOP))
-
-
-@given(TOKENS)
-def test_text_without_a_loop_is_kept(tokens):
-    """Frames that go back are jitter where no loop was found."""
-    frames = list(range(len(tokens), 0, -1))
-
-    assert tokens == keep_spoken_repetitions(tokens, frames, None)

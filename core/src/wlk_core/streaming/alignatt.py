@@ -21,20 +21,10 @@ __all__ = ["AlignAtt"]
 
 @attrs.frozen(kw_only=True)
 class AlignAtt:
-    """
-    The policy: the attended frame of each token in, the number of final tokens out.
-
-    Raises:
-        ValueError: a number of frames is negative.
-
-    """
+    """The policy: the attended frame of each token in, the number of final tokens out."""
 
     border_frames: int  #: a final token attends to none of the last frames of the audio
     rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
-
-    def __attrs_post_init__(self) -> None:
-        if self.border_frames < 0 or self.rewind_frames < 0:
-            raise ValueError(f"expected 0 frames or more, got {self}")
 
     def count_final(
         self,

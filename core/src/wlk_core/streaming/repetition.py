@@ -28,18 +28,10 @@ def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop |
     """
     Return the first loop in *tokens*, or None.
 
-    A loop is an n-gram of 1 to *longest* tokens, *times* times in a row.  The first loop is the
-    one that is complete first, by its shortest n-gram; so a loop that was found stays the first
-    one when more tokens come.  The cost is ``len(tokens) * longest``.
-
-    Raises:
-        ValueError: *times* is below 2 (everything would be a loop) or *longest* below 1.
-
+    A loop is an n-gram of 1 to *longest* tokens, *times* times in a row, at least two.  The first
+    loop is the one that is complete first, by its shortest n-gram; so a loop that was found stays
+    the first one when more tokens come.  The cost is ``len(tokens) * longest``.
     """
-    if times < 2 or longest < 1:  # noqa: PLR2004 -- once is not a repetition
-        raise ValueError(
-            f"expected at least 2 times and 1 token, got times={times}, longest={longest}"
-        )
     same = [0] * (longest + 1)  # by period: how many tokens in a row equal the one a period before
     for index, token in enumerate(tokens):
         for period in range(1, min(longest, index) + 1):

@@ -220,7 +220,7 @@ class AlignAttRecognizer:
     def end_utterance(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript as prompt."""
         if self._cache is not None:
-            self._cache.reset()  # first: if this raises, nothing has changed
+            self._cache.reset()
         self._window.reset(committed_text)
         self._upcoming = ()
         self._last_frame = -1  # the farthest that a committed token attended to; -1 before one

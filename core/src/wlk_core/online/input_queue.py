@@ -174,11 +174,7 @@ class InputQueue:
         return item if len(chunks) == 1 else sealed(np.concatenate(chunks))
 
     def take_audio(self, until: int, consume: Callable[[NDArray[np.float32]], None]) -> None:
-        """
-        Hand audio to *consume* up to the next silence, to sample number *until* or to the end.
-
-        An array on which *consume* raises stays in the queue, so that no audio is lost.
-        """
+        """Hand audio to *consume* up to the next silence, to sample *until* or to the end."""
         while self._items and self.taken < until:
             audio = self._items[0]
             if not isinstance(audio, ValidAudio):

@@ -39,9 +39,8 @@ class Recognizer(Protocol):
     thread at a time.  Times and sample numbers count from the start of the utterance.  What
     outlives an utterance (a prompt, a detected language) stays with the recognizer.
 
-    Only `step` runs the model.  The stream counts and repeats a failed `feed` or `end_utterance`
-    as it does a failed step, because allocating memory can fail anywhere.  So each of the three
-    must leave everything as it was when it raises.
+    Only `step` runs the model, and only `step` may fail.  It must leave everything as it was when
+    it raises, because the stream counts the failure and the next call repeats the step.
     """
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 import logging
+import math
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -66,7 +67,6 @@ class OnlineStream:
             self._begin(make_recognizer())
 
     def _begin(self, recognizer: Recognizer) -> None:
-        work, held_bytes = recognizer.work, recognizer.state_bytes  # may fail: nothing has changed
         self._recognizer = recognizer
         self._input = InputQueue("the stream is being finished; no more audio can be inserted")
         self._transcript = TranscriptBuilder()
@@ -82,10 +82,8 @@ class OnlineStream:
         self._cause: BaseException | None = None
         self._postponed: BackendError | None = None  # of the last call, which returned text
         self._busy_seconds = 0.0
-        self._decoded: Step | None = None  # a step of the recognizer that is not applied yet
         self._misplaced_words = 0
-        self._work = work
-        self._held_bytes = held_bytes
+        self._account()
 
     def __repr__(self) -> str:
         return f"<OnlineStream {self._title}, {self._input.end:.1f} s of audio>"
@@ -135,7 +133,7 @@ class OnlineStream:
         with self._exclusive_call():
             self._raise_postponed()
             if is_last:
-                self._flush()
+                self._advance(is_last=True)
                 return self._emission()
             try:
                 self._advance(STEPS_PER_CALL)
@@ -165,7 +163,7 @@ class OnlineStream:
         with self._exclusive_call():
             change = checked_turn(change)
             self._raise_postponed()
-            self._flush()
+            self._advance(is_last=True)
             self._committed = [
                 token if token.start < change.start else attrs.evolve(token, speaker=change.speaker)
                 for token in self._committed
@@ -180,7 +178,7 @@ class OnlineStream:
             if not self._is_finished:
                 self._input.shut()
                 try:
-                    self._flush(keeps_state=True)
+                    self._advance(is_last=True, keeps_state=True)
                 except BaseException:
                     self._input.shut(is_shut=False)
                     raise
@@ -197,81 +195,59 @@ class OnlineStream:
             self._recognizer.close()
             self._begin(recognizer)
 
-    def _advance(self, steps: int) -> None:
-        """Run at most *steps* steps, passing from utterance to utterance."""
+    def _advance(
+        self, steps: float = math.inf, *, is_last: bool = False, keeps_state: bool = False
+    ) -> None:
+        """
+        Run at most *steps* steps on the audio inserted so far, passing from utterance to utterance.
+
+        With `is_last` the last utterance ends, too.  With `keeps_state` its state then stays until
+        close or reset, because `stats` reports it.
+        """
         until = self._input.samples
         while not self._is_closing:
             self._feed_audio(until)
-            is_last = self._input.at_silence()
             if steps == 0 and self._utterance_samples:
                 return
-            step = self._step(is_last=is_last) if self._utterance_samples else None
-            if step is not None:
+            is_silence = self._input.at_silence()
+            ends = is_last or is_silence
+            if self._utterance_samples and self._step(is_last=ends) is not None:
                 steps -= 1
                 continue
-            self._may_have_steps = is_last
-            if not is_last:
-                return
-            self._end_utterance()
-            self._pass_silences()
-
-    def _flush(self, *, keeps_state: bool = False) -> None:
-        """
-        Run every step there is for audio inserted before this call, and end the utterance.
-
-        With `keeps_state` the last utterance's state stays until close or reset, because `stats`
-        reports it.
-        """
-        until = self._input.samples
-        while not self._is_closing:
-            self._feed_audio(until)
-            if self._utterance_samples and self._step(is_last=True) is not None:
-                continue
-            is_over = not self._input.at_silence()
-            self._end_utterance(keeps_state=keeps_state and is_over)
-            if is_over:
+            self._may_have_steps = is_silence
+            if ends:
+                self._end_utterance(keeps_state=keeps_state and not is_silence)
+            if not is_silence:
                 return
             self._pass_silences()
 
     def _feed_audio(self, until: int) -> None:
         before = self._input.taken
-        try:
-            with self._engine_call():  # runs no model, but a recognizer can run out of memory
-                self._input.take_audio(until, self._recognizer.feed)
-        finally:  # some arrays may have been fed before one was refused
-            fed = self._input.taken - before
-            self._utterance_samples += fed
-            self._may_have_steps |= fed > 0
+        self._input.take_audio(until, self._recognizer.feed)
+        fed = self._input.taken - before
+        self._utterance_samples += fed
+        self._may_have_steps |= fed > 0
         self._fed_time = self._input.taken_time()
 
     def _step(self, *, is_last: bool) -> Step | None:
-        """Run a step, or go on with one of which an earlier call could not apply everything."""
         began = perf_counter()
         try:
-            with self._engine_call():
-                if self._decoded is None:
-                    self._decoded = self._recognizer.step(is_last=is_last)
-                step = self._decoded
-                if step is not None:
-                    self._apply(step)
-                self._account()
+            step = self._recognizer.step(is_last=is_last)
+        except Exception as error:
+            raise self._failure(error) from error
         finally:
             self._busy_seconds += perf_counter() - began
-        if step is not None:
-            self._forget_failures()
-        return step
-
-    def _apply(self, step: Step) -> None:
-        language, upcoming = self._recognizer.language, self._recognizer.hypothesis
-        utterance = Utterance(self._utterance_start, self._fed_time, language)
+        self._account()
+        if step is None:
+            return None
+        self._failures, self._cause = 0, None
+        utterance = Utterance(self._utterance_start, self._fed_time, self._recognizer.language)
         consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
         self._committed += self._transcript.commit(step.committed, utterance)
-        # Should the rest fail, the words are not committed again.
-        self._decoded = attrs.evolve(step, committed=(), misplaced_words=0)
         self._count_misplaced(step, utterance)
-        self._hypothesis = self._transcript.preview(upcoming, utterance)
+        self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
         self._processed_time = max(self._processed_time, consumed)
-        self._decoded = None
+        return step
 
     def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
         """Count the words that lie outside the audio; the first of a stream is logged."""
@@ -289,15 +265,12 @@ class OnlineStream:
     def _end_utterance(self, *, keeps_state: bool = False) -> None:
         """Close the utterance after its last step; discard any uncommitted hypothesis."""
         if self._utterance_samples and not keeps_state:
-            with self._engine_call():
-                self._recognizer.end_utterance(self._transcript.prompt_tail)
-            self._forget_failures()
+            self._recognizer.end_utterance(self._transcript.prompt_tail)
             self._utterance_samples = 0
         self._hypothesis = Transcript()
         self._may_have_steps = False
         self._start_utterance()
-        with self._engine_call():
-            self._account()
+        self._account()
 
     def _pass_silences(self) -> None:
         """Move the clock over the silences that are next in line; the utterance must be empty."""
@@ -321,15 +294,8 @@ class OnlineStream:
         # Text is counted at its bound, so that the figure is flat from the start.
         self._held_bytes = None if held is None else held + PROMPT_TAIL_CHARACTERS
 
-    @contextmanager
-    def _engine_call(self) -> Iterator[None]:
-        """Wrap and count what a recognizer raises; the recognizer has changed nothing then."""
-        try:
-            yield
-        except Exception as error:
-            raise self._failure(error) from error
-
     def _failure(self, error: Exception) -> BackendError:
+        """Count and wrap what a recognizer raised; it has changed nothing then."""
         self._failures += 1
         self._cause = error
         if self._failures > MAX_RETRIES:
@@ -341,10 +307,6 @@ class OnlineStream:
         return BackendError(
             f"the engine failed: {reason(error)}; nothing was changed, call again to retry"
         )
-
-    def _forget_failures(self) -> None:
-        self._failures = 0
-        self._cause = None
 
     def _raise_postponed(self) -> None:
         """Raise the error of the last call, which returned text; it was counted there."""

@@ -186,16 +186,10 @@ class SupportsTickSkipping(Protocol):
     """
     An online processor, or its recognizer, that can catch up by deciding less often.
 
-    A policy that ticks decodes its buffer again at every tick.  Of several ticks that wait, the
-    latest alone decodes the same audio.  So no audio is left out and no word lost, but words may
-    be committed later or with other text, and the result then depends on when audio came.
+    Of several ticks that wait, the latest alone decodes the same audio.  So no word is lost, but
+    words may be committed later or with other text, and the result depends on when audio came.
     """
 
     def skip_ticks(self, *, is_skipping: bool) -> None:
-        """
-        Decode only at the latest tick that is due, while `is_skipping`.
-
-        It holds from the next step on, may be called at any time, and has no effect on a model
-        without ticks.
-        """
+        """Decode only at the latest tick that is due, while `is_skipping`; at any time."""
         ...

@@ -172,7 +172,6 @@ class AlignAttRecognizer:
         self._cache = cache
         self.language = language
         self.work = WorkCounters()
-        self._skips_ticks = False
         self._confirms_start = confirms_start
         self._window: BoundedWindow[AlignedWord] = BoundedWindow(
             attrgetter("word"),
@@ -200,7 +199,7 @@ class AlignAttRecognizer:
 
     def skip_ticks(self, *, is_skipping: bool) -> None:
         """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
-        self._skips_ticks = is_skipping
+        self._window.skips_ticks = is_skipping
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
@@ -208,7 +207,7 @@ class AlignAttRecognizer:
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last, skips_ticks=self._skips_ticks)
+        stop = self._window.next_stop(is_last=is_last)
         if stop is not None:
             return self._decode_to(stop)
         if not is_last or not self._upcoming:

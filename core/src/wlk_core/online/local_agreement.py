@@ -80,7 +80,6 @@ class LocalAgreementRecognizer:
         self._transcribe = transcribe
         self.language = language
         self.work = WorkCounters()
-        self._skips_ticks = False
         self._window: BoundedWindow[Word] = BoundedWindow(
             lambda word: word,
             prefix_is_forced=False,
@@ -104,7 +103,7 @@ class LocalAgreementRecognizer:
 
     def skip_ticks(self, *, is_skipping: bool) -> None:
         """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
-        self._skips_ticks = is_skipping
+        self._window.skips_ticks = is_skipping
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
@@ -112,7 +111,7 @@ class LocalAgreementRecognizer:
 
     def step(self, *, is_last: bool) -> Step | None:
         """Transcribe up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last, skips_ticks=self._skips_ticks)
+        stop = self._window.next_stop(is_last=is_last)
         if stop is not None:
             return self._transcribe_to(stop)
         if not is_last or not self._policy.hypothesis:

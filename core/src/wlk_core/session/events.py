@@ -1,4 +1,8 @@
-"""The events of a session, in the order in which they happen."""
+"""
+The events of a session, in the order in which they happen.
+
+`audio_time` is the stream time of the audio received by then, in seconds.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ EndpointReason: TypeAlias = Literal["silence", "commit", "turn-detector", "end"]
 
 @attrs.frozen
 class Commit:
-    """Text became final.  `audio_time` is the stream time of the audio received by then."""
+    """Text became final."""
 
     tokens: tuple[ASRToken, ...]
     audio_time: float
@@ -78,39 +82,24 @@ class Endpoint:
     """
     An utterance is over, and every word of it is committed.
 
-    Attributes:
-        time: where it ends on the stream clock.
-        reason: "silence" of voice activity detection, a "commit" of the caller, a
-            "turn-detector", or the "end" of the audio.
-        audio_time: the stream time of the audio received by then.
-
+    `reason` is the "silence" of voice activity detection, a "commit" of the caller, a
+    "turn-detector", or the "end" of the audio.
     """
 
-    time: float
+    time: float  #: where it ends on the stream clock
     reason: EndpointReason
     audio_time: float
 
 
 @attrs.frozen(kw_only=True)
 class Marked:
-    """
-    All audio before a mark was decoded as far as the policy decides, and its text was reported.
+    """All audio before a mark was decoded as far as the policy decides; its text was reported."""
 
-    Attributes:
-        name: the name of the mark.
-        transcript: the hypothesis.
-        processed_up_to: stream time up to which the model has consumed the audio.
-        stable_up_to: no later token starts before this stream time.
-        stats: the processor's counters.
-        audio_time: the stream time of the audio received by then.
-
-    """
-
-    name: str
-    transcript: Transcript
-    processed_up_to: float
-    stable_up_to: float
-    stats: StreamStats
+    name: str  #: of the mark
+    transcript: Transcript  #: the hypothesis
+    processed_up_to: float  #: stream time up to which the model has consumed the audio
+    stable_up_to: float  #: no later token starts before this stream time
+    stats: StreamStats  #: the processor's counters
     audio_time: float
 
 
@@ -175,16 +164,12 @@ class End:
     """
     The session is over.  Everything is committed, unless a final Failure came before.
 
-    Attributes:
-        audio_time: the length of the stream in seconds.
-        stats: the processor's counters after its last step, before it releases its state.
-        latency: emission latency of the committed words, None where there were none.
-
+    `stats` are read after the last step, before the processor releases its state.
     """
 
-    audio_time: float
+    audio_time: float  #: the length of the stream in seconds
     stats: StreamStats
-    latency: LatencySummary | None
+    latency: LatencySummary | None  #: of the committed words, None where there were none
 
 
 Event: TypeAlias = (

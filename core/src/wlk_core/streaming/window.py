@@ -69,6 +69,9 @@ class BoundedWindow(Generic[T]):
     buffer: AudioBuffer  #: the audio; append to it
     overlap_end: float  #: seconds; a word with its middle before this was committed before
     dropped_end: float  #: seconds; where the last word whose audio was dropped ends
+    #: Whether the next step ends not at the next tick but at the latest one: of the audio held, or
+    #: of what the engine can take.
+    skips_ticks: bool = False
 
     def __init__(
         self,
@@ -142,15 +145,10 @@ class BoundedWindow(Generic[T]):
         self.overlap_end = 0.0
         self.dropped_end = 0.0
 
-    def next_stop(self, *, is_last: bool, skips_ticks: bool = False) -> int | None:
-        """
-        Return where the next step ends: on the grid or, `is_last`, at the end of the audio.
-
-        With `skips_ticks` that is not the next tick but the latest one: of the audio held, or of
-        what the engine can take.
-        """
+    def next_stop(self, *, is_last: bool) -> int | None:
+        """Return where the next step ends: on the grid or, `is_last`, at the end of the audio."""
         stop = self.processed - self.processed % self._tick + self._tick
-        if skips_ticks:
+        if self.skips_ticks:
             latest = min(self.buffer.end, self.start + self._max_samples + self._tick)
             stop = max(stop, latest - latest % self._tick)
         if stop <= self.buffer.end:

@@ -104,17 +104,6 @@ def test_pages_are_used_again():
     assert pool.capacity - 1 == len(branch.cache.pages) + len(pool.free)
 
 
-def test_a_pool_grows_while_more_pages_are_in_use():
-    """Caches that exist keep their values while it grows."""
-    pool, fresh = new_pool(), iter(range(1, 100_000))
-    branches = [Branch(pool.new_cache(), [])] * 40
-    branches = write(pool, branches, [35] * 40, fresh)
-
-    assert pool.capacity > 40 * 3
-    for branch in branches:
-        assert expected(branch) == contents(branch)
-
-
 def test_a_page_that_is_used_again_is_empty():
     """No stream reads what another one left, not even values that are not numbers."""
     pool, fresh = new_pool(), iter([float("nan")] * 400)

@@ -104,12 +104,6 @@ def test_an_mlx_that_computes_nothing_makes_the_backend_unavailable(
         stream()
 
 
-def test_an_unknown_device_is_refused() -> None:
-    """The message lists the devices."""
-    with pytest.raises(OptionError, match="one of auto, cpu, gpu; got 'cuda'"):
-        shared_stream("cuda", install_hint=HINT)
-
-
 @pytest.mark.parametrize(
     ("name", "is_gpu", "declared", "expected"),
     [
@@ -127,12 +121,6 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
     assert expected == choose_dtype(name, is_gpu=is_gpu, declared=declared)
 
 
-def test_an_unknown_arithmetic_is_refused() -> None:
-    """The message lists the names."""
-    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
-        choose_dtype("int8", is_gpu=False)
-
-
 @pytest.mark.parametrize("key", ["max_recommended_working_set_size", "total_memory", "memory_size"])
 def test_memory_is_what_mlx_reports(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     """Each back end of MLX has a key of its own for it."""
@@ -144,3 +132,11 @@ def test_memory_is_what_mlx_reports(monkeypatch: pytest.MonkeyPatch, key: str) -
 def test_memory_that_mlx_does_not_report_is_that_of_the_machine() -> None:
     """On the CPU MLX reports none."""
     assert (available_memory("cpu") or 0) > 1e9
+
+
+def test_an_unknown_name_is_refused() -> None:
+    """The message lists the devices, or the kinds of arithmetic."""
+    with pytest.raises(OptionError, match="one of auto, cpu, gpu; got 'cuda'"):
+        shared_stream("cuda", install_hint=HINT)
+    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
+        choose_dtype("int8", is_gpu=False)

@@ -73,12 +73,6 @@ def test_a_device_that_is_not_here_makes_the_backend_unavailable(
         choose_device(device)
 
 
-def test_an_unknown_device_is_refused() -> None:
-    """The message lists the devices."""
-    with pytest.raises(OptionError, match="one of auto, cpu, cuda, mps; got 'tpu'"):
-        choose_device("tpu")
-
-
 @pytest.mark.parametrize(
     ("name", "device", "declared", "expected"),
     [
@@ -97,12 +91,6 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
     assert expected == choose_dtype(name, device=device, declared=declared)
 
 
-def test_an_unknown_arithmetic_is_refused() -> None:
-    """The message lists the names."""
-    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
-        choose_dtype("int8", device=CPU)
-
-
 def test_the_memory_of_each_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU has what is free on it, an Apple GPU what is recommended, a CPU all of it."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (3, 8))
@@ -111,3 +99,11 @@ def test_the_memory_of_each_device_is_reported(monkeypatch: pytest.MonkeyPatch) 
     assert 3 == available_memory(GPU)
     assert 5 == available_memory(torch.device("mps"))
     assert (available_memory(CPU) or 0) > 1e9
+
+
+def test_an_unknown_name_is_refused() -> None:
+    """The message lists the devices, or the kinds of arithmetic."""
+    with pytest.raises(OptionError, match="one of auto, cpu, cuda, mps; got 'tpu'"):
+        choose_device("tpu")
+    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
+        choose_dtype("int8", device=CPU)

@@ -43,10 +43,12 @@ class CodedEngine:
     changes_mind: bool = attrs.field(default=False, kw_only=True)
     before_call: object = attrs.field(default=lambda: None, kw_only=True)
     calls: int = attrs.field(default=0, init=False)
+    longest: int = attrs.field(default=0, init=False)  # samples of a call
 
     def words(self, audio):
         """Count a call and return the words of *audio*, in seconds from its start."""
         self.calls += 1
+        self.longest = max(self.longest, len(audio))
         self.before_call()
         if self.calls in self.fail_at:
             raise RuntimeError(f"call {self.calls} fails")

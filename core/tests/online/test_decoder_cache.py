@@ -180,7 +180,15 @@ def test_no_decoder_gets_more_than_its_bound(tick, frames, most):
     assert max(length for _, length in decoder.calls) <= bound
 
 
-def test_a_cut_inside_a_frame_is_refused():
-    """The engine counts its frames from the cut."""
-    with pytest.raises(ValueError, match="whole frames of 640 samples, got 1000"):
-        over(CachingDecoder(), cut_samples=1000)
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (1000, "whole frames of 640 samples, got 1000"),
+        (0, "cuts at 1 to 216000 samples, half of 28 s less a tick of 1 s, got 0"),
+        (14 * RATE, "got 224000"),
+    ],
+)
+def test_cuts_that_could_not_be_made_are_refused(samples, message):
+    """A cut lies at a whole frame, and half of the buffer has room for a forced cut."""
+    with pytest.raises(ValueError, match=message):
+        over(CachingDecoder(), cut_samples=samples)

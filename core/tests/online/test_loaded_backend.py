@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from functools import partial
 import gc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 import weakref
 
 import attrs
@@ -14,17 +14,17 @@ from wlk_core.plugins import (
     BackendSpec,
     EngineCalls,
     LoadedBackend,
+    LocalAgreementRecognizer,
     Option,
     OptionError,
-    Step,
     StreamClosed,
     StreamConfig,
-    WorkCounters,
 )
-from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Toy: TypeAlias = "Callable[..., Any]"
 
 SPEC = BackendSpec(
     name="toy",
@@ -42,68 +42,27 @@ SPEC = BackendSpec(
 )
 
 
-@attrs.define(eq=False)
-class Engine:
-    """An engine that counts the samples it is called with."""
+@pytest.fixture
+def toy(coded_engine: Any) -> Callable[..., Any]:
+    """Return a function that returns a loaded backend and the configurations of its streams."""
 
-    samples: int = 0
+    def toy(spec: BackendSpec = SPEC, **functions: Any) -> Any:
+        configs = []
 
-    def decode(self, samples: Any) -> Any:
-        """Return a word for the samples."""
-        self.samples += samples
-        return Word(0.0, 0.1, " word")
+        def open_stream(engine: Any, config: Any, calls: EngineCalls) -> Any:
+            configs.append(config)
+            return partial(LocalAgreementRecognizer, calls.wrap(engine.transcribe))
 
+        def warmup(engine: Any, calls: EngineCalls) -> None:
+            calls.wrap(engine.transcribe)(silence(0.1), prompt="", language=None)
 
-@attrs.define(eq=False)
-class ToyRecognizer:
-    """Commit a word for each second that was fed."""
+        functions = {"open_stream": open_stream, "warmup": warmup, **functions}
+        return LoadedBackend(spec, coded_engine(), **functions), configs
 
-    decode: Callable[[int], Word]
-    waiting: int = 0
-    consumed: int = 0
-
-    hypothesis = ()
-    language = None
-    work = WorkCounters()
-    state_bytes = 0
-
-    def feed(self, audio: Any) -> None:
-        """Count the samples."""
-        self.waiting += len(audio)
-
-    def step(self, *, is_last: Any) -> Any:
-        """Commit a word for what was fed, once the engine has answered."""
-        del is_last
-        if not self.waiting:
-            return None
-        word = self.decode(self.waiting)
-        self.consumed, self.waiting = self.consumed + self.waiting, 0
-        return Step(committed=(word,), consumed_samples=self.consumed)
-
-    def end_utterance(self, committed_text: Any) -> None:
-        """Begin anew."""
-        self.consumed = 0
-
-    def close(self) -> None:
-        """Hold nothing."""
+    return toy
 
 
-def toy(spec: BackendSpec = SPEC, **functions: Any) -> Any:
-    """Return a loaded backend, and the configurations its streams were opened with."""
-    configs = []
-
-    def open_stream(engine: Any, config: Any, calls: EngineCalls) -> Any:
-        configs.append(config)
-        return partial(ToyRecognizer, calls.wrap(engine.decode))
-
-    def warmup(engine: Any, calls: EngineCalls) -> None:
-        calls.wrap(engine.decode)(16)
-
-    functions = {"open_stream": open_stream, "warmup": warmup, **functions}
-    return LoadedBackend(spec, Engine(), **functions), configs
-
-
-def test_a_stream_is_opened_with_checked_and_complete_options() -> None:
+def test_a_stream_is_opened_with_checked_and_complete_options(toy: Toy) -> None:
     """The configuration has the language, the task, the policy and every stream option."""
     backend, configs = toy()
     backend.create_processor(language="de", policy="y", tick_seconds="2")
@@ -130,7 +89,7 @@ def test_a_stream_is_opened_with_checked_and_complete_options() -> None:
     ids=["language", "task", "scope", "value", "policy"],
 )
 def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
-    arguments: dict[str, Any], message: str
+    toy: Toy, arguments: dict[str, Any], message: str
 ) -> None:
     """Neither the model nor the plugin is reached."""
     backend, configs = toy()
@@ -140,13 +99,13 @@ def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
     assert [] == configs
 
 
-def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again() -> None:
+def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again(toy: Toy) -> None:
     """The function that `open_stream` returns is called for the stream and for each reset."""
     made = []
 
     def open_stream(engine: Any, config: Any, calls: EngineCalls) -> Any:
         def make() -> Any:
-            made.append(ToyRecognizer(engine.decode))
+            made.append(LocalAgreementRecognizer(engine.transcribe))
             return made[-1]
 
         return make
@@ -163,7 +122,7 @@ def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again() -> No
     [({}, "long-form"), ({"policy": "y"}, "y"), ({"border_seconds": 0.2}, "x")],
     ids=["nothing named", "a policy", "an option of another policy"],
 )
-def test_a_recording_has_the_policy_for_recordings(options: Any, policy: str) -> None:
+def test_a_recording_has_the_policy_for_recordings(toy: Toy, options: Any, policy: str) -> None:
     """It is taken unless the caller names another one, or an option that it does not take."""
     backend, configs = toy(attrs.evolve(SPEC, policies=("x", "y", "long-form")))
 
@@ -174,7 +133,7 @@ def test_a_recording_has_the_policy_for_recordings(options: Any, policy: str) ->
 
 
 @pytest.mark.parametrize("call", ["transcribe", "stream", "astream"])
-def test_a_wrong_option_is_refused_before_the_audio_is_read(call: str) -> None:
+def test_a_wrong_option_is_refused_before_the_audio_is_read(toy: Toy, call: str) -> None:
     """The stream is opened first, so that a typing mistake costs no time."""
     backend, _ = toy()
 
@@ -182,7 +141,7 @@ def test_a_wrong_option_is_refused_before_the_audio_is_read(call: str) -> None:
         getattr(backend, call)("no such file", beam=5)
 
 
-def test_a_closed_backend_refuses_streams_warmup_and_its_engine() -> None:
+def test_a_closed_backend_refuses_streams_warmup_and_its_engine(toy: Toy) -> None:
     """Each names the remedy; closing again changes nothing."""
     backend, _ = toy()
     with backend as entered:
@@ -194,7 +153,7 @@ def test_a_closed_backend_refuses_streams_warmup_and_its_engine() -> None:
             call()
 
 
-def test_the_engine_is_kept_by_open_streams_and_by_nothing_else() -> None:
+def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> None:
     """When the backend is closed and the last stream is gone, so is the model."""
     backend, configs = toy()
     engine = weakref.ref(backend.engine)
@@ -209,9 +168,9 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else() -> None:
     assert engine() is None
 
 
-def test_the_engine_is_released_once() -> None:
+def test_the_engine_is_released_once(toy: Toy) -> None:
     """`release` runs at the first close, with the engine."""
-    released: list[Engine] = []
+    released: list[Any] = []
     backend, _ = toy(release=released.append)
     engine = backend.engine
     backend.close()
@@ -220,7 +179,7 @@ def test_the_engine_is_released_once() -> None:
     assert [engine] == released
 
 
-def test_a_repr_names_backend_and_model() -> None:
+def test_a_repr_names_backend_and_model(toy: Toy) -> None:
     """A developer who prints a backend, a stream or a session learns what it is."""
     backend, _ = toy()
     backend.model = "tiny"

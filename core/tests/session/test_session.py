@@ -6,7 +6,6 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
@@ -251,18 +250,6 @@ def test_a_gap_has_a_length(open_session, seconds):
         session.skip(seconds)
 
     assert 0 == session.audio_time
-
-
-def test_a_source_of_another_rate_and_more_channels_keeps_its_clock(open_session):
-    """Two channels at 48 kHz are as long as they were."""
-    session = open_session(rate=48_000, channels=2, encoding="s16le")
-    data = np.zeros((48_000, 2), "<i2").tobytes()
-    events = [event for start in range(0, len(data), 4_801)
-              for event in session.feed(data[start : start + 4_801])]  # fmt: skip
-    events += session.finish()
-
-    assert 1.0 == events[-1].audio_time
-    assert [(0.0, 1.0)] == [(e.silence.start, e.silence.end) for e in kinds(events, SilenceSpan)]
 
 
 def test_one_thread_at_a_time_steps_a_session(open_session, talk):

@@ -97,14 +97,6 @@ def test_the_end_of_a_complete_utterance_is_the_last_stop():
     assert [True, True, False] == [window.is_on_grid(stop) for stop in stops if stop]
 
 
-def test_a_window_within_its_bound_keeps_everything():
-    """Twelve seconds of audio stay although all words in them are committed."""
-    word = Word(1.0, 1.5, " one")
-    window, forced = filled(noise(12.0), committed=[word])
-
-    assert (0, 0, (word,), "") == (forced, window.start, window.prefix, window.prompt)
-
-
 def test_a_long_window_without_further_words_is_cut_next_to_the_prefix():
     """An engine that ended its text early has not emitted the words before a later pause."""
     audio = bursts((0.0, 5.0), (5.1, 11.0), seconds=13.0)
@@ -264,13 +256,6 @@ def test_the_prompt_is_whole_words():
 
     assert "b" * 120 == window.prompt
     assert "c" * 200 == endless.prompt
-
-
-@pytest.mark.parametrize("cut_samples", [0, -320, 14 * RATE])
-def test_a_window_that_could_not_be_cut_is_refused(cut_samples):
-    """A forced cut needs a multiple of cut_samples in the older half of the window."""
-    with pytest.raises(ValueError, match=f"cuts at 1 to 216000 samples.*got {cut_samples}"):
-        window_of(cut_samples=cut_samples)
 
 
 @given(st.lists(WORDS, max_size=8), st.floats(0.0, 5.0), st.floats(5.0, 30.0))

@@ -1,67 +1,104 @@
-"""AlignAttRecognizer: which words of a decoder are new, and which of them are final."""
+"""AlignAttRecognizer: which words of a decoder are new, which are final, and where it cuts."""
 
 from __future__ import annotations
 
+from itertools import chain
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord
+from wlk_conformance.testing import StreamDriver
+from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
 from wlk_core.streaming import AlignAtt, Word
 
 RATE = 16_000
 FRAME = 320
 POLICY = AlignAtt(border_frames=8, rewind_frames=50)
+WINDOW = 8 * RATE  # at whole multiples of which a decoder with a cache is cut
 
 
-def aligned(start, end, text, frames=None):
-    """Return a word whose token attended to its middle, or to *frames*."""
-    middle = int((start + end) / 2 * RATE / FRAME)
-    return AlignedWord(word=Word(start, end, text), frames=tuple(frames or [middle]))
+def word(start, end, text, *attended):
+    """Return a word and the times its tokens attended to, its middle by default."""
+    return Word(start, end, text), attended or [(start + end) / 2]
 
 
-def over(decode, **options):
-    """Return a recognizer with a short border over *decode*."""
-    return AlignAttRecognizer(decode, policy=POLICY, frame_samples=FRAME, **options)
+class Decoder:
+    """
+    A decoder with a cache of as many bytes as its audio has samples; it records its calls.
+
+    *words* are those from one time to another, the context included, with times in the utterance;
+    what is beyond the audio is left out.
+    """
+
+    def __init__(self, words, *, languages=()):
+        self.words, self.languages = words, iter(languages)
+        self.calls, self.forced = [], []
+        self.nbytes = self.resets = 0
+
+    def __call__(self, audio, *, first_sample, context, prompt, language, **_):
+        """Return the words after the context."""
+        self.calls.append((first_sample, len(audio), len(context), prompt))
+        self.forced.append(language)
+        self.nbytes = len(audio)
+        first, end = first_sample / RATE, (first_sample + len(audio)) / RATE
+        words = [
+            AlignedWord(
+                word=Word(spoken.start - first, min(spoken.end, end) - first, spoken.text),
+                frames=tuple(int((min(t, end - 0.01) - first) * RATE / FRAME) for t in attended),
+            )
+            for spoken, attended in self.words(first, end)
+            if spoken.start < end
+        ][len(context) :]
+        return AlignedHypothesis(
+            words=tuple(words), language=language or next(self.languages, "en")
+        )
+
+    def reset(self):
+        """Clear the cache."""
+        self.resets, self.nbytes = self.resets + 1, 0
 
 
-def run(recognizer, audio, *, chunk=RATE):
-    """Feed *audio* in chunks and return every step."""
+def every_second(first, end):
+    """Return a word in the first 0.4 s of every second, known by its first half."""
+    seconds = [second for second in range(int(end) + 1) if second + 0.2 <= end]
+    return [word(s, s + 0.4, f" w{s}") for s in seconds if s + 0.2 >= first]
+
+
+def over(decoder, **options):
+    """Return a recognizer with a short border over *decoder*."""
+    return AlignAttRecognizer(decoder, policy=POLICY, frame_samples=FRAME, **options)
+
+
+def cached(decoder, **options):
+    """Return a recognizer whose buffer is cut at whole windows."""
+    return over(decoder, cache=decoder, **{"cut_samples": WINDOW, **options})
+
+
+def run(recognizer, seconds, *, chunk=RATE):
+    """Feed *seconds* of silence in chunks and return the words of every step."""
     steps = []
+    audio = np.zeros(round(seconds * RATE), np.float32)
     for first in range(0, len(audio), chunk):
         recognizer.feed(audio[first : first + chunk])
         while (step := recognizer.step(is_last=False)) is not None:
-            steps.append(step)
+            steps.append(list(step.committed))
     while (step := recognizer.step(is_last=True)) is not None:
-        steps.append(step)
+        steps.append(list(step.committed))
     return steps
 
 
-class Speech:
-    """A decoder that recognises a word in the first 0.4 s of every second of the utterance."""
-
-    def __init__(self):
-        self.calls = []
-
-    def __call__(
-        self, audio, *, first_sample, remainder_samples, context, prompt, language, is_last
-    ):
-        """Return every word after the context whose first half is in the audio."""
-        self.calls.append((first_sample, len(audio), len(context), prompt))
-        end = (first_sample + len(audio)) / RATE
-        words = []
-        for second in range(int(end) + 1):
-            start, stop = second - first_sample / RATE, second + 0.4 - first_sample / RATE
-            if (start + stop) / 2 >= 0 and second + 0.2 <= end:
-                words.append(aligned(start, min(stop, len(audio) / RATE), f" w{second}"))
-        return AlignedHypothesis(words=tuple(words[len(context) :]), language="en")
+def texts(steps):
+    """Return the texts of the words of each step."""
+    return [[word.text for word in words] for words in steps]
 
 
 @pytest.mark.parametrize("chunk", [800, RATE, 60 * RATE])
 def test_every_word_is_committed_once_however_the_buffer_is_cut(chunk):
     """Forty words in forty seconds are committed once each, in order, at their times."""
-    decoder = Speech()
-    steps = run(over(decoder, buffer_seconds=5.0), np.zeros(40 * RATE, np.float32), chunk=chunk)
-    words = [word for step in steps for word in step.committed]
+    decoder = Decoder(every_second)
+    words = list(chain(*run(over(decoder, buffer_seconds=5.0), 40, chunk=chunk)))
 
     assert [f" w{second}" for second in range(40)] == [word.text for word in words]
     assert [word.start for word in words] == pytest.approx(list(range(40)))
@@ -70,8 +107,8 @@ def test_every_word_is_committed_once_however_the_buffer_is_cut(chunk):
 
 def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
     """Every committed word is either forced or, its audio gone, in the prompt; never both."""
-    decoder = Speech()
-    run(over(decoder, prompt="names: Ann", buffer_seconds=5.0), np.zeros(20 * RATE, np.float32))
+    decoder = Decoder(every_second)
+    run(over(decoder, prompt="names: Ann", buffer_seconds=5.0), 20)
 
     for first_sample, samples, forced, prompt in decoder.calls:
         prompted = prompt.split()
@@ -82,16 +119,12 @@ def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
 
 def test_a_word_is_final_only_with_its_last_token():
     """A word of which one token attends to the border waits, and so does what follows it."""
-
-    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        words = (
-            aligned(0.1, 0.3, " one", [5, 10]),
-            aligned(0.5, 0.9, " two", [25, 45]),
-            aligned(0.6, 0.7, ",", [30]),
-        )
-        return AlignedHypothesis(words=words[len(context) :])
-
-    recognizer = over(decode)
+    words = [
+        word(0.1, 0.3, " one", 0.1, 0.2),
+        word(0.5, 0.9, " two", 0.5, 0.9),
+        word(0.6, 0.7, ","),
+    ]
+    recognizer = over(Decoder(lambda *_: words))
     recognizer.feed(np.zeros(RATE, np.float32))
     step = recognizer.step(is_last=False)
 
@@ -101,78 +134,146 @@ def test_a_word_is_final_only_with_its_last_token():
 
 def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
     """Attention that goes back over committed audio repeats no word; audio that repeats does."""
-    ticks = iter(range(10))
 
-    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        hypotheses = [
-            [aligned(0.1, 0.4, " seven"), aligned(0.9, 1.0, " s")],
-            [aligned(0.4, 0.4, " seven", [12]), aligned(1.0, 1.4, " seven")],
-        ]
-        return AlignedHypothesis(words=tuple(hypotheses[min(next(ticks), 1)]))
+    def words(_first, end):
+        if end == 1.0:
+            return [word(0.1, 0.4, " seven"), word(0.9, 1.0, " s")]
+        again = word(0.4, 0.4, " seven", 0.25), word(1.0, 1.4, " seven")
+        return [word(0.1, 0.4, " seven"), *again]  # the first is the context
 
-    steps = run(over(decode), np.zeros(2 * RATE, np.float32))
-    words = [word for step in steps for word in step.committed]
+    steps = run(over(Decoder(words)), 2)
 
-    assert [0.1, 1.0] == [word.start for word in words]
+    assert [0.1, 1.0] == [word.start for words in steps for word in words]
 
 
 def test_a_last_word_waits_for_the_next_one_or_a_second_without_words():
     """More audio may add a token to it, unless a second without words has followed."""
+    words = [word(0.1, 0.4, " wind"), word(2.1, 2.4, " of")]
 
-    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        words = (aligned(0.1, 0.4, " wind"), aligned(2.1, 2.4, " of"))[
-            : 1 + len(audio) // (3 * RATE)
-        ]
-        return AlignedHypothesis(words=words[len(context) :])
-
-    steps = run(over(decode), np.zeros(4 * RATE, np.float32))
-
-    assert [[], [" wind"], [], [" of"]] == [[word.text for word in s.committed] for s in steps]
+    assert [[], [" wind"], [], [" of"]] == texts(run(over(Decoder(lambda *_: words)), 4))
 
 
 def test_the_first_words_wait_for_a_second_hypothesis_where_they_are_confirmed():
     """What a model invents for the first second is never forced on the text that follows."""
 
-    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        invented = aligned(0.1, 0.4, " Thank"), aligned(0.4, 0.6, " you.")
-        spoken = aligned(0.1, 0.4, " Mister"), aligned(0.4, 0.6, " Quilter"), aligned(1.9, 2, " is")
-        words = invented if len(audio) <= RATE else spoken[: 1 + len(audio) // RATE]
-        return AlignedHypothesis(words=words[len(context) :])
+    def words(_first, end):
+        if end <= 1.0:
+            return [word(0.1, 0.4, " Thank"), word(0.4, 0.6, " you.")]
+        return [word(0.1, 0.4, " Mister"), word(0.4, 0.6, " Quilter"), word(1.9, 2.0, " is")]
 
     first, second = (
-        run(over(decode, confirms_start=confirms), np.zeros(4 * RATE, np.float32))
-        for confirms in (False, True)
+        texts(run(over(Decoder(words), confirms_start=confirms), 4)) for confirms in (False, True)
     )
 
-    assert [" Thank"] == [word.text for word in first[0].committed][:1]
-    assert [[], [], [" Mister", " Quilter", " is"]] == [
-        [w.text for w in s.committed] for s in second[:3]
-    ]
+    assert " Thank" == first[0][0]
+    assert [[], [], [" Mister", " Quilter", " is"]] == second[:3]
 
 
 def test_a_first_word_of_a_single_frame_is_new():
     """A word that a cut left in the first frame of an utterance repeats no other one."""
+    decoder = Decoder(lambda *_: [word(0.0, 0.02, " seven", 0.0)])
 
-    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        return AlignedHypothesis(words=(aligned(0.0, 0.02, " seven", [0]),)[len(context) :])
-
-    steps = run(over(decode), np.zeros(512, np.float32))
-
-    assert [" seven"] == [word.text for step in steps for word in step.committed]
+    assert [[" seven"]] == texts(run(over(decoder), 0.032))
 
 
 def test_the_first_committed_word_fixes_the_language():
     """A language detected before the first committed word may change; then it is forced."""
-    detected, forced = iter(["fr", "de", "en"]), []
+    words = [word(1.1, 1.4, " eins"), word(1.6, 1.9, " zwei")]
+    decoder = Decoder(lambda _, end: words if end >= 2 else [], languages=["fr", "de", "en"])
+    recognizer = over(decoder)
+    run(recognizer, 4)
 
-    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        forced.append(language)
-        words = (aligned(1.1, 1.4, " eins"), aligned(1.6, 1.9, " zwei"))[len(context) :]
-        words = words if len(audio) >= 2 * RATE else ()
-        return AlignedHypothesis(words=words, language=language or next(detected))
-
-    recognizer = over(decode)
-    run(recognizer, np.zeros(4 * RATE, np.float32))
-
-    assert [None, None, "de", "de"] == forced
+    assert [None, None, "de", "de"] == decoder.forced
     assert recognizer.language == "de"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0.05, 6.0), min_size=1, max_size=20))
+def test_cuts_fall_on_whole_windows_and_lose_no_word(seconds):
+    """However audio is inserted, the windows of a decoder with a cache are the utterance's."""
+    decoder = Decoder(every_second)
+    driver = StreamDriver(OnlineStream(lambda: cached(decoder)))
+    for length in seconds:
+        driver.insert(np.zeros(round(length * RATE), dtype=np.float32))
+        driver.drain()
+    driver.finish()
+
+    total = sum(round(length * RATE) for length in seconds) / RATE
+    assert "".join(spoken.text for spoken, _ in every_second(0, total)).strip() == driver.text
+    assert all(first % WINDOW == 0 for first, *_ in decoder.calls)
+    assert max(length for _, length, *_ in decoder.calls) <= 20 * RATE
+
+
+def test_the_cache_is_counted_and_reset_with_each_utterance():
+    """state_bytes includes the cache, and returns to its first value when an utterance ends."""
+    decoder = Decoder(every_second)
+    recognizer = cached(decoder)
+    resets, empty = decoder.resets, recognizer.state_bytes
+    recognizer.feed(np.zeros(3 * RATE, dtype=np.float32))
+    while recognizer.step(is_last=False) is not None:
+        pass
+
+    assert decoder.nbytes == 3 * RATE
+    assert recognizer.state_bytes >= empty + 4 * 3 * RATE + decoder.nbytes
+
+    recognizer.end_utterance(" w2")
+
+    assert resets + 1 == decoder.resets
+    assert empty == recognizer.state_bytes
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "attended"), [(8.0, 8.3, 8.2), (8.1, 8.38, 8.15), (8.0, 8.3, 8.25)]
+)
+def test_the_rest_of_a_long_word_after_a_cut_is_not_a_word(start, stop, attended):
+    """Nearly half of a word may lie after a cut at whole windows and be decoded as a word."""
+
+    def words(first, _end):
+        whole = word(7.5, 8.3, " seventeen", 8.16)
+        return [word(start, stop, " teen", attended)] if first else [whole]
+
+    decoder = Decoder(words)
+
+    assert [" seventeen"] == list(chain(*texts(run(cached(decoder), 14))))
+    assert 8 * RATE in {first for first, *_ in decoder.calls}
+
+
+def test_a_short_word_after_a_cut_is_kept_although_the_word_before_seemed_longer():
+    """The end of a word is a guess, so a word attended to farther on is another word."""
+
+    def words(first, end):
+        # Until the cut the second word is attended to at the end, so that it is not final.
+        up = word(8.3, 8.6, " up", 8.4 if first else end)
+        return [up] if first else [word(7.2, 8.7, " seventeen", 8.2), up]
+
+    decoder = Decoder(words)
+
+    assert [" seventeen", " up"] == list(chain(*texts(run(cached(decoder), 14))))
+    assert 8 * RATE in {first for first, *_ in decoder.calls}
+
+
+@given(st.floats(0.2, 10.0), st.integers(1, 400), st.floats(8.0, 28.0))
+@settings(max_examples=40, deadline=None)
+def test_no_decoder_gets_more_than_its_bound(tick, frames, most):
+    """A decoder gets at most max_seconds of audio, or twice a tick and a cut."""
+    cut = frames * FRAME
+    assume(2 * cut <= round(most * RATE) - round(tick * RATE))
+    decoder = Decoder(lambda first, end: [word(first + 1.0, end, " la", end)])
+    run(cached(decoder, cut_samples=cut, tick_seconds=tick, max_seconds=most), 60)
+
+    bound = max(most * RATE, 2 * (cut + tick * RATE)) + 1
+    assert max(length for _, length, *_ in decoder.calls) <= bound
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (1000, "whole frames of 320 samples, got 1000"),
+        (0, "cuts at 1 to 216000 samples, half of 28 s less a tick of 1 s, got 0"),
+        (14 * RATE, "got 224000"),
+    ],
+)
+def test_cuts_that_could_not_be_made_are_refused(samples, message):
+    """A cut lies at a whole frame, and half of the buffer has room for a forced cut."""
+    with pytest.raises(ValueError, match=message):
+        over(Decoder(every_second), cut_samples=samples)

@@ -53,14 +53,13 @@ class DropsErrorAfterText(FaultyStream):
     """Drops the error of a step if earlier steps of the same call committed text."""
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Repeat a call that raised the error of the call before it."""
-        calls = self.backend.engine_calls.count
+        """Repeat a call whose earlier steps committed text."""
         try:
             return super().process_iter(is_last)
         except StreamBroken:
             raise
-        except BackendError:
-            if self.backend.engine_calls.count > calls:
+        except BackendError as error:
+            if not error.committed:
                 raise
             return super().process_iter(is_last)
 

@@ -68,26 +68,29 @@ class BackendError(WLKError):
 
     `retryable` is true when the same call may succeed if it is made again.  `is_exhausted` is true
     when the backend has used all the attempts or the time of the call: repeat it later, not at
-    once.
+    once.  `committed` holds the tokens that earlier steps committed and that no Emission has
+    carried, so that nothing committed is lost: the next Emission carries them, if there is one.
     """
 
-    def __init__(self, message: str, *, retryable: bool = True, is_exhausted: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = True,
+        is_exhausted: bool = False,
+        committed: tuple[ASRToken, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.is_exhausted = is_exhausted
+        self.committed = committed
 
 
 class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is in
-    """
-    The engine failed and so did three retries; every further call of the stream raises this.
-
-    `committed` holds the tokens that were committed before the failure and that no Emission
-    has carried, so that nothing committed is lost.
-    """
+    """The engine failed and so did three retries; every further call of the stream raises this."""
 
     def __init__(self, message: str, *, committed: tuple[ASRToken, ...] = ()) -> None:
-        super().__init__(message, retryable=False)
-        self.committed = committed
+        super().__init__(message, retryable=False, committed=committed)
 
 
 class StreamClosed(WLKError):  # noqa: N818 -- names the state the stream is in

@@ -33,38 +33,26 @@ def test_a_broken_stream_returns_the_committed_text(speech, coded_engine):
 
 
 @pytest.mark.parametrize("call", ["process_iter", "start_silence", "finish"])
-def test_an_error_after_committed_text_is_raised_by_the_next_call(speech, coded_engine, call):
-    """The text of the earlier steps is returned, then the error is raised before any new work."""
-    engine = coded_engine(fail_at={4})
-    driver = StreamDriver(engine.stream())
-    driver.insert(speech.audio)
+@pytest.mark.parametrize("retryable", [True, False])
+def test_an_error_after_committed_text_has_the_text(speech, coded_engine, call, retryable):
+    """The tokens of the earlier steps come with the error, and with the next emission."""
+    engine = coded_engine()
 
-    assert driver.process().committed
-    with pytest.raises(BackendError, match="RuntimeError: call 4 fails") as failure:
-        getattr(driver.processor, call)()
-    assert isinstance(failure.value.__cause__, RuntimeError)
-    assert 4 == engine.calls
-    driver.finish()
-    assert speech.text == driver.text
-    driver.processor.reset()
-    assert ((), 0.0) == tuple(driver.processor.process_iter())
+    def fail_at_four():
+        if engine.calls == 4:
+            raise BackendError("no key", retryable=retryable)
 
+    engine.before_call = fail_at_four
+    stream = engine.stream()
+    stream.insert_audio_chunk(speech.audio)
+    with pytest.raises(BackendError, match="no key") as failure:
+        getattr(stream, call)()
+    emission = getattr(stream, call)()
 
-def test_an_error_that_is_raised_later_is_counted_once(speech, coded_engine):
-    """The fourth failure of the engine breaks the stream, not the fourth call that raises."""
-    engine = coded_engine(fail_at=range(4, 100))
-    driver = StreamDriver(engine.stream())
-    driver.insert(speech.audio)
-    driver.process()
-    for calls in (4, 5, 6):
-        with pytest.raises(BackendError) as failure:
-            driver.process()
-        assert not isinstance(failure.value, StreamBroken)
-        assert calls == engine.calls
-
-    with pytest.raises(StreamBroken):
-        driver.process()
-    assert 7 == engine.calls
+    assert failure.value.retryable == retryable
+    assert failure.value.committed
+    assert emission.committed[: len(failure.value.committed)] == failure.value.committed
+    assert speech.text.startswith("".join(token.text for token in emission.committed))
 
 
 def test_a_recognizer_that_cannot_be_made_or_closed_is_a_backend_error(speech, engine):

@@ -10,7 +10,9 @@ import pytest
 
 from wlk_conformance.testing import partition
 from wlk_core import (
+    ASRToken,
     AudioFormatError,
+    BackendError,
     ClockError,
     ConcurrentCallError,
     OptionError,
@@ -187,6 +189,25 @@ def test_a_lasting_fault_ends_the_session_after_everything_committed(open_sessio
     assert [] == session.finish()
     with pytest.raises(StreamClosed, match="has ended"):
         session.receive(speech)
+
+
+@pytest.mark.parametrize("options", [{"retryable": False}, {"is_exhausted": True}], ids=str)
+def test_an_error_that_no_retry_cures_loses_no_committed_word(open_session, speech, options):
+    """What earlier steps of the failed flush committed comes before the failure."""
+    session = open_session(gated=False)
+    session.receive(speech[:80_000])
+    session.end_audio()
+    stream = session._worker._processor
+    tokens = ASRToken(0.1, 0.4, " one"), ASRToken(0.5, 0.9, " two")
+
+    def failing(*_arguments, **_options):
+        raise BackendError("no key", committed=tokens, **options)
+
+    stream.process_iter = stream.finish = failing
+    events = [event for step in stepped(session) for event in step]
+
+    assert list(tokens) == tokens_of(events)
+    assert [Failure, End] == [type(event) for event in events[-2:]]
 
 
 def test_nothing_comes_after_the_end(open_session, speech):

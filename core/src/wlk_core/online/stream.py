@@ -80,7 +80,6 @@ class OnlineStream:
         self._is_finished = False
         self._failures = 0  # engine failures since the last engine call that succeeded
         self._cause: BaseException | None = None
-        self._postponed: BackendError | None = None  # of the last call, which returned text
         self._busy_seconds = 0.0
         self._misplaced_words = 0
         self._account()
@@ -131,18 +130,7 @@ class OnlineStream:
         if not isinstance(is_last, bool):
             raise OptionError(f"expected `is_last` as True or False, got {shown(is_last)}")
         with self._exclusive_call():
-            self._raise_postponed()
-            if is_last:
-                self._advance(is_last=True)
-                return self._emission()
-            try:
-                self._advance(STEPS_PER_CALL)
-            except BackendError as error:
-                if not self._committed or self._failures > MAX_RETRIES:
-                    raise
-                # Earlier steps of this call committed text.  The text is returned now and the
-                # error raised by the next call, because one call cannot do both.
-                self._postponed = error
+            self._advance(math.inf if is_last else STEPS_PER_CALL, is_last=is_last)
             return self._emission()
 
     def start_silence(self) -> Emission:
@@ -162,7 +150,6 @@ class OnlineStream:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
         with self._exclusive_call():
             change = checked_turn(change)
-            self._raise_postponed()
             self._advance(is_last=True)
             self._committed = [
                 token if token.start < change.start else attrs.evolve(token, speaker=change.speaker)
@@ -174,7 +161,6 @@ class OnlineStream:
     def finish(self) -> Emission:
         """Commit everything and end the stream; see OnlineProcessor."""
         with self._exclusive_call(may_be_finished=True):
-            self._raise_postponed()
             if not self._is_finished:
                 self._input.shut()
                 try:
@@ -301,18 +287,16 @@ class OnlineStream:
         if self._failures > MAX_RETRIES:
             return self._broken()
         if isinstance(error, BackendError):
-            return BackendError(
-                str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
-            )
+            message, retryable, is_exhausted = str(error), error.retryable, error.is_exhausted
+        else:
+            message, retryable, is_exhausted = f"the engine failed: {reason(error)}", True, False
+            message += "; nothing was changed, call again to retry"
         return BackendError(
-            f"the engine failed: {reason(error)}; nothing was changed, call again to retry"
+            message,
+            retryable=retryable,
+            is_exhausted=is_exhausted,
+            committed=tuple(self._committed),
         )
-
-    def _raise_postponed(self) -> None:
-        """Raise the error of the last call, which returned text; it was counted there."""
-        error, self._postponed = self._postponed, None
-        if error is not None:
-            raise error
 
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from wlk_core.audio.convert import sealed
-from wlk_core.errors import BackendError, StreamBroken
+from wlk_core.errors import BackendError
 from wlk_core.online.input_queue import Command, Mark
 from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
 from wlk_core.session.calls import MAX_ATTEMPTS
@@ -240,9 +240,9 @@ class Worker:
             try:
                 emission = call()
             except BackendError as error:
-                if isinstance(error, StreamBroken) and error.committed:
-                    yield self._committed(error.committed)
                 if not error.retryable or error.is_exhausted or not retries_left:
+                    if error.committed:
+                        yield self._committed(error.committed)
                     raise _FinalFailureError(error) from error
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
             else:

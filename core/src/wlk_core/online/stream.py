@@ -286,15 +286,14 @@ class OnlineStream:
         self._cause = error
         if self._failures > MAX_RETRIES:
             return self._broken()
-        if isinstance(error, BackendError):
-            message, retryable, is_exhausted = str(error), error.retryable, error.is_exhausted
-        else:
-            message, retryable, is_exhausted = f"the engine failed: {reason(error)}", True, False
-            message += "; nothing was changed, call again to retry"
+        if not isinstance(error, BackendError):
+            error = BackendError(
+                f"the engine failed: {reason(error)}; nothing was changed, call again to retry"
+            )
         return BackendError(
-            message,
-            retryable=retryable,
-            is_exhausted=is_exhausted,
+            str(error),
+            retryable=error.retryable,
+            is_exhausted=error.is_exhausted,
             committed=tuple(self._committed),
         )
 

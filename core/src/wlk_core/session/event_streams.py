@@ -271,7 +271,7 @@ class _AsyncEvents(AsyncGenerator[Event, None]):
         processor = await self._in_thread(self._open)
         with closing(processor):
             session = Session(processor, gate=await self._in_thread(partial(silence_gate, vad)))
-            async with aclosing(_valid(chunks)) as pieces:
+            async with aclosing(valid_copy(chunk) async for chunk in chunks) as pieces:
                 while not session.is_over:
                     try:
                         piece = await anext(pieces, None)
@@ -311,13 +311,6 @@ class _AsyncEvents(AsyncGenerator[Event, None]):
             await asyncio.wait([made])
             raise
         return made.result()
-
-
-async def _valid(
-    chunks: AsyncIterable[NDArray[np.float32]],
-) -> AsyncGenerator[NDArray[np.float32]]:
-    async for chunk in chunks:
-        yield valid_copy(chunk)
 
 
 def _chunker(chunk_seconds: float, sample_rate: int) -> Chunker:

@@ -25,13 +25,12 @@ from wlk_core.session.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator
 
     from numpy.typing import NDArray
 
     from wlk_core.audio.source import AudioPath
     from wlk_core.backend import Backend
-    from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
     from wlk_core.vad.gate import GateParameters
 
@@ -144,27 +143,17 @@ def transcribe(
         sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
         **options,
     )
-    with closing(pieces), closing(events):
-        return _transcription(events, language)
-
-
-def _pieces(audio: NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
-    for start in range(0, len(audio), _PIECE_SAMPLES):
-        yield sealed(np.array(audio[start : start + _PIECE_SAMPLES]))
-
-
-def _transcription(events: Iterable[Event], language: str | None) -> Transcription:
-    """Return the result of a stream; *language* is the one that it was forced to."""
     words: list[ASRToken] = []
     silences: list[Silence] = []
     duration = 0.0
-    for event in events:
-        if isinstance(event, Commit):
-            words += event.tokens
-        elif isinstance(event, SilenceSpan):
-            silences.append(event.silence)
-        elif isinstance(event, End):
-            duration = event.audio_time
+    with closing(pieces), closing(events):
+        for event in events:
+            if isinstance(event, Commit):
+                words += event.tokens
+            elif isinstance(event, SilenceSpan):
+                silences.append(event.silence)
+            elif isinstance(event, End):
+                duration = event.audio_time
     detected = [word.detected_language for word in words if word.detected_language]
     return Transcription(
         text="".join(word.text for word in words).strip(),
@@ -174,3 +163,8 @@ def _transcription(events: Iterable[Event], language: str | None) -> Transcripti
         language=detected[-1] if detected else language,
         duration=duration,
     )
+
+
+def _pieces(audio: NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
+    for start in range(0, len(audio), _PIECE_SAMPLES):
+        yield sealed(np.array(audio[start : start + _PIECE_SAMPLES]))

@@ -141,18 +141,6 @@ def test_a_wrong_option_is_refused_before_the_audio_is_read(toy: Toy, call: str)
         getattr(backend, call)("no such file", beam=5)
 
 
-def test_a_closed_backend_refuses_streams_warmup_and_its_engine(toy: Toy) -> None:
-    """Each names the remedy; closing again changes nothing."""
-    backend, _ = toy()
-    with backend as entered:
-        assert entered is backend
-    backend.close()
-
-    for call in (backend.create_processor, backend.warmup, lambda: backend.engine):
-        with pytest.raises(StreamClosed, match="the backend is closed; load it again"):
-            call()
-
-
 def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> None:
     """When the backend is closed and the last stream is gone, so is the model."""
     backend, configs = toy()
@@ -169,14 +157,18 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> Non
 
 
 def test_the_engine_is_released_once(toy: Toy) -> None:
-    """`release` runs at the first close, with the engine."""
+    """`release` runs at the first close, with the engine; afterwards every call is refused."""
     released: list[Any] = []
     backend, _ = toy(release=released.append)
     engine = backend.engine
-    backend.close()
+    with backend as entered:
+        assert entered is backend
     backend.close()
 
     assert [engine] == released
+    for call in (backend.create_processor, backend.warmup, lambda: backend.engine):
+        with pytest.raises(StreamClosed, match="the backend is closed; load it again"):
+            call()
 
 
 def test_a_repr_names_backend_and_model(toy: Toy) -> None:

@@ -126,44 +126,37 @@ def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
     assert isinstance(events[-1], End)
 
 
-class Absurd(ScriptedDiarizer):
-    """Return times that no audio has."""
-
-    def process_iter(self, is_last=False):  # noqa: FBT002 -- as Diarizer
-        """Return a span in the future."""
-        return [SpeakerSpan("anna", 3.0, 1e9)]
-
-
-class Deaf(ScriptedDiarizer):
+def out_of_memory(_audio):
     """Refuse audio."""
-
-    def insert_audio_chunk(self, audio):
-        """Raise."""
-        raise MemoryError
-
-
-class Backwards(ScriptedTranslator):
-    """Return times that run backwards."""
-
-    def process_iter(self, is_last=False):  # noqa: FBT002 -- as Diarizer
-        """Return a text that ends before it begins."""
-        return [TranslatedText("x", 2.0, 1.0)]
+    raise MemoryError
 
 
 @pytest.mark.parametrize(
-    ("annotators", "message"),
+    ("name", "annotator", "method", "returns", "message"),
     [
-        ({"diarizer": Absurd(())}, "diarizer failed: ValueError: expected times from 0 to"),
-        ({"translator": Backwards()}, "translator failed: ValueError: expected times from 0 to"),
-        ({"diarizer": Deaf(())}, "diarizer failed: MemoryError: ; it is switched off"),
+        (
+            "diarizer", ScriptedDiarizer(()), "process_iter",
+            lambda _is_last: [SpeakerSpan("anna", 3.0, 1e9)], "ValueError: expected times",
+        ),
+        (
+            "translator", ScriptedTranslator(), "process_iter",
+            lambda _is_last: [TranslatedText("x", 2.0, 1.0)], "ValueError: expected times",
+        ),
+        (
+            "diarizer", ScriptedDiarizer(()), "insert_audio_chunk",
+            out_of_memory, "MemoryError: ; it is switched off",
+        ),
     ],
     ids=["times beyond the audio", "times backwards", "refused audio"],
-)
-def test_nonsense_of_an_annotator_is_a_failure_and_no_event(annotators, message, run, speech):
+)  # fmt: skip
+def test_nonsense_of_an_annotator_is_a_failure_and_no_event(
+    name, annotator, method, returns, message, *, run, speech, monkeypatch
+):
     """No line ever gets a label from another clock, and an annotator that missed audio is off."""
-    events = run(speech, **annotators)
+    monkeypatch.setattr(annotator, method, returns)
+    events = run(speech, **{name: annotator})
 
-    assert message in str(kinds(events, Failure)[0].error)
+    assert f"{name} failed: {message}" in str(kinds(events, Failure)[0].error)
     assert [] == kinds(events, SpeakerTurn, Translation)
     assert text_of(run(speech)) == text_of(events)
 

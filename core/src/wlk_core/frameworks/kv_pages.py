@@ -101,12 +101,7 @@ class PagePool:
         self.free: list[int] = []
         shape = (1, PAGE, 2, heads, size)
         self._memory = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
-        self._capacity = 1  # page EMPTY
-
-    @property
-    def capacity(self) -> int:
-        """The number of pages allocated."""
-        return self._capacity
+        self.capacity = 1  #: pages allocated, first the page EMPTY
 
     def new_cache(self) -> PagedCache:
         """Return a cache without positions."""
@@ -184,7 +179,7 @@ class PagePool:
     def _allocated(self, count: int) -> list[_Page]:
         """Return pages of zeros."""
         if count > len(self.free):
-            self._grow(max(count - len(self.free), round((GROWTH - 1) * self._capacity)))
+            self._grow(max(count - len(self.free), round((GROWTH - 1) * self.capacity)))
         pages = [_Page(self, self.free.pop()) for _ in range(count)]
         if pages:
             numbers = torch.tensor([page.number for page in pages], device=self.device)
@@ -193,14 +188,14 @@ class PagePool:
         return pages
 
     def _grow(self, count: int) -> None:
-        capacity = self._capacity + max(count, FIRST_PAGES)
+        capacity = self.capacity + max(count, FIRST_PAGES)
         for layer, memory in enumerate(self._memory):  # one at a time, to hold few of them twice
             if len(memory) < capacity:
                 grown = memory.new_zeros((capacity, *memory.shape[1:]))
                 grown[: len(memory)] = memory
                 self._memory[layer] = grown
-        self.free.extend(range(capacity - 1, self._capacity - 1, -1))
-        self._capacity = capacity
+        self.free.extend(range(capacity - 1, self.capacity - 1, -1))
+        self.capacity = capacity
 
     def _copy(self, page: _Page, target: _Page, filled: int) -> None:
         for memory in self._memory:

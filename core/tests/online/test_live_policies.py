@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 import itertools
+import math
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
@@ -198,3 +200,53 @@ def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
 
     assert 1 == faults.cut_count
     assert speech.text == driver.text
+
+
+class Native(LongFormRecognizer):
+    """Emit the words of an engine as they are, once the utterance is complete."""
+
+    def step(self, *, is_last):
+        """Replace the words, which long-form moves into the audio."""
+        audio = self._audio.view(self._audio.start, self._audio.end)
+        step = super().step(is_last=is_last)
+        if step is None:
+            return None
+        words = self._transcribe(audio, prompt="", language=None).words
+        return attrs.evolve(step, committed=words, misplaced_words=0)
+
+
+def counted(policy, start):
+    """Return a finished stream over an engine with a word that starts at *start* of the seconds."""
+
+    def words(audio):
+        time = start(len(audio) / RATE)
+        return [Word(time, time + 0.2, " word")]
+
+    engine = Engine(words, frames=lambda _word: (2,))
+    recognizer = Native(engine.transcribe) if policy == "native" else over(policy, engine)
+    driver = StreamDriver(OnlineStream(lambda: recognizer))
+    driver.feed(np.zeros(4 * RATE, np.float32), chunk_seconds=4.0)
+    driver.finish()
+    return driver
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "native"])
+@pytest.mark.parametrize("start", [4.6, 400.0, -0.6, -math.inf])
+def test_a_word_outside_the_audio_is_counted_and_logged_once(policy, start, caplog):
+    """Whatever the recognizer, its token lies in the audio and one line states the mistake."""
+    driver = counted(policy, lambda _seconds: start)
+
+    assert driver.processor.stats.misplaced_words >= 1
+    assert 1 == len(caplog.records)
+    assert "outside the audio it was called with" in caplog.text
+    assert all(0 <= token.start <= token.end <= 4.0 for token in driver.tokens)
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "native"])
+@pytest.mark.parametrize("offset", [-0.3, 0.4])
+def test_a_word_inside_the_audio_is_not_counted(policy, offset, caplog):
+    """A word of the audio is no mistake, and neither is one in the padding right after it."""
+    driver = counted(policy, lambda seconds: seconds + offset)
+
+    assert 0 == driver.processor.stats.misplaced_words
+    assert not caplog.records

@@ -230,9 +230,9 @@ class _Decoder:
         first = first_impossible_sample(samples)
         if first is not None and source.has_float_samples:
             failure = AudioFormatError(
-                f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} "
-                f"in {source.name!r} from {begin - source.origin + first / rate:.3f} s on; repair "
-                "the recording, or divide its samples by their full scale (32768 of 16 bits)"
+                f"expected finite samples up to {MAX_SAMPLE:.0f}, got {samples[first]} in "
+                f"{source.name!r} from {begin - source.origin + first / rate:.3f} s on; repair the "
+                "recording, or divide its samples by their full scale (32768 of 16 bits)"
             )
             samples = samples[:first]
         elif first is not None:  # computed by a codec from a damaged packet

@@ -99,22 +99,6 @@ class Registry:
         names = chain.from_iterable(info.names for info, _ in self._found)
         return frozenset(name for name in names if not name.startswith(COMMAND_PREFIX))
 
-    def commands(self) -> dict[str, str]:
-        """
-        Return the commands of plugins, sorted, each with its line in the help.
-
-        Imports the plugins whose entry points are named after commands; a broken one has a line.
-        """
-        points = chain.from_iterable(info.names for info, _ in self._found)
-        prefix, summaries = COMMAND_PREFIX, {}
-        for name in sorted({p.removeprefix(prefix) for p in points if p.startswith(prefix)}):
-            try:
-                offer = self._command(name)
-                summaries[name] = offer[1].summary if offer else ""
-            except BackendUnavailable:
-                summaries[name] = "Cannot be used; see: wlk-core plugins."
-        return summaries
-
     def load_command(self, name: str) -> Any:
         """
         Import the click command called *name* of a plugin; None where no plugin offers it.

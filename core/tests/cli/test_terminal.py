@@ -12,7 +12,7 @@ import pytest
 
 from wlk_core.captions import srt_cue, vtt_cue
 from wlk_core.cli import live_view
-from wlk_core.cli.terminal import PrintableFormatter, table
+from wlk_core.cli.terminal import printable_formatter, table
 from wlk_core.segments import Segment
 from wlk_core.session import Commit, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
@@ -94,4 +94,4 @@ def test_log_records_are_shown():
     """Libraries log what servers sent."""
     record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "got %s", (EVIL,), None)
 
-    assert not ACTIVE.search(PrintableFormatter("%(message)s").format(record))
+    assert not ACTIVE.search(printable_formatter("%(message)s").format(record))

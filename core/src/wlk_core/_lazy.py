@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -25,8 +24,8 @@ def lazy_names(
     The names are those that the stub beside *file* exports, one line each, as
     ``from package.module import Name as Name``.  Type checkers read the same lines.
     """
-    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
-    homes = {name: home for home, name in _EXPORT.findall(stub)}
+    with open(f"{file.removesuffix('.py')}.pyi", encoding="utf-8") as stub:  # noqa: PTH123 -- pathlib takes 3 ms
+        homes = {name: home for home, name in _EXPORT.findall(stub.read())}
 
     def load(name: str) -> Any:
         if name not in homes:

@@ -22,12 +22,11 @@ class CommandSpec:
     A command that ``wlk-core`` has while its distribution is installed.
 
     The hook `wlk_commands` returns such specs.  The entry point of the command NAME is called
-    "command.NAME": the help imports the modules of such entry points alone, and no command.
+    "command.NAME": the help has this name and the summary of the distribution, and imports nothing.
 
     Attributes:
         name: what users type after ``wlk-core``, of ``[a-z][a-z0-9-]*``.
         api: the plugin API this spec was written for, a literal number.
-        summary: the line of ``wlk-core --help``.
         load: where the click command is, "package.module:command".
         requires: the distributions it needs at run time, each with the command that installs it.
 
@@ -37,6 +36,5 @@ class CommandSpec:
 
     name: str = attrs.field(validator=NAME)
     api: int
-    summary: str
     load: str = attrs.field(validator=LOADER)
     requires: Mapping[str, str] = attrs.field(factory=dict)

@@ -7,7 +7,6 @@ Only command lines read it; `load_backend` and the rest of the API take explicit
 from __future__ import annotations
 
 from contextlib import contextmanager
-import difflib
 import os
 from pathlib import Path
 import tomllib
@@ -18,9 +17,8 @@ import msgspec
 import platformdirs
 
 from wlk_core.errors import BackendUnavailable, OptionError
-from wlk_core.languages import find_language, similar_language
+from wlk_core.languages import find_language
 from wlk_core.options import NO_POLICIES, OptionValues, parse_pairs
-from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,7 +102,6 @@ def choose_settings(
 
     """
     config = read_config()
-    _check_tables(config, registry)
     chosen = _choose("backend", backend, config)
     with _naming(chosen.origin, BackendUnavailable):
         name = chosen.value
@@ -117,7 +114,10 @@ def choose_settings(
         if not spec.policies:
             raise OptionError(f"{spec.name} {NO_POLICIES}: leave --policy out")
         pairs = [*pairs, f"policy={policy}"]
-    options = _file_options(spec, config)
+    options = {
+        name: _Setting(value, _FILE, _origin("options", spec.name, name))
+        for name, value in config.options.get(spec.name, {}).items()
+    }
     for variable, value in os.environ.items():
         if variable.startswith(OPTION_VARIABLE) and value:
             name = variable.removeprefix(OPTION_VARIABLE).lower()
@@ -169,41 +169,39 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     """
     import tomlkit  # noqa: PLC0415 -- only to write
 
-    *tables, name = _split(key)
+    *tables, name = key.split(".")
+    is_option = (
+        tables[:1] == ["options"] and len(tables) + 1 == _OPTION_KEYS and all((*tables, name))
+    )
+    if key not in _TEXT_KEYS and not is_option:
+        raise OptionError(
+            f"unknown configuration key {key}; expected backend, model, language or "
+            "options.BACKEND.OPTION"
+        )
+    path = config_path()
     typed: Any = value
     if tables:
         values = registry.spec(tables[1]).split_options({name: value})
         typed = (values.backend | values.stream)[name]
         typed = value if typed is None else typed  # "auto", and what stands for no value
     elif not value:
-        raise OptionError(f"{key} needs a value; remove the line from {config_path()}")
+        raise OptionError(f"{key} needs a value; remove the line from {path}")
     elif key == "backend":
         registry.spec(value)
-    document = table = _document()
+    read_config()  # a file with a mistake is not changed
+    document: Any = tomlkit.parse(_read_text(path))
+    table = document
     for each in tables:
         if each not in table:
             table[each] = tomlkit.table(is_super_table=each == tables[0])
         table = table[each]
     table[name] = typed
-    return _write(document.as_string())
-
-
-def _split(key: str) -> list[str]:
-    keys = key.split(".")
-    is_option = keys[0] == "options" and len(keys) == _OPTION_KEYS and all(keys)
-    if key not in _TEXT_KEYS and not is_option:
-        raise OptionError(
-            f"unknown configuration key {key}; expected backend, model, language or "
-            "options.BACKEND.OPTION"
-        )
-    return keys
-
-
-def _document() -> Any:
-    import tomlkit  # noqa: PLC0415 -- only to write
-
-    read_config()  # a file with a mistake is not changed
-    return tomlkit.parse(_read_text(config_path()))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document.as_string(), encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error
+    return path
 
 
 def _read_text(path: Path) -> str:
@@ -215,25 +213,6 @@ def _read_text(path: Path) -> str:
         raise OptionError(f"{path} is not UTF-8 text: {error.reason}") from error
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _write(text: str) -> Path:
-    path = config_path()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error
-    return path
-
-
-def _check_tables(config: ConfigFile, registry: Registry) -> None:
-    """Refuse options of a misspelt backend, which would be left out silently."""
-    known = registry.names() | known_backends().keys()
-    for name in config.options.keys() - known:
-        if close := difflib.get_close_matches(name, known, n=1):
-            origin = _origin("options", name)
-            raise OptionError(f"{origin}: no backend called {name!r} (did you mean {close[0]}?)")
 
 
 def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
@@ -253,19 +232,8 @@ def _language(spec: BackendSpec, setting: _Setting) -> str | None:
         return None
     language = find_language(setting.value, spec.languages)
     with _naming(setting.origin, OptionError):
-        if language not in spec.languages and (guess := similar_language(language, spec.languages)):
-            raise OptionError(
-                f"{spec.name} does not support the language {language!r} (did you mean {guess}?)"
-            )
         spec.check_language(language)
     return language
-
-
-def _file_options(spec: BackendSpec, config: ConfigFile) -> dict[str, _Setting]:
-    return {
-        name: _Setting(value, _FILE, _origin("options", spec.name, name))
-        for name, value in config.options.get(spec.name, {}).items()
-    }
 
 
 def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValues:

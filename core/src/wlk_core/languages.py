@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NAMES", "find_language", "similar_language"]
+__all__ = ["NAMES", "find_language"]
 
 #: English names by ISO 639-1 code, ISO 639-3 where that has none; those that published models have.
 NAMES = {
@@ -46,10 +45,3 @@ def find_language(text: str, codes: Sequence[str]) -> str:
     names = {NAMES.get(code, code).lower(): code for code in codes}
     found = {code.lower(): code for code in codes}
     return found.get(tag) or found.get(tag.partition("-")[0]) or names.get(tag) or text
-
-
-def similar_language(text: str, codes: Sequence[str]) -> str:
-    """Return the code and name of a language that is called alike; empty without a guess."""
-    names = {NAMES[code].lower(): code for code in codes if code in NAMES}
-    close = difflib.get_close_matches(text.lower(), names, n=1)
-    return f"{names[close[0]]}, {NAMES[names[close[0]]]}" if close else ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import suppress
-import threading
+import queue
 import time
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,7 +26,7 @@ _BLOCK_SECONDS = 0.05
 _REOPEN_SECONDS = 1.0  # between two attempts to open a device that was lost
 _STALL_SECONDS = 3.0  # without a block, after which a device is lost; PulseAudio begins in 1.9 s
 _SLEEP_SECONDS = 1.0  # by which a block may be late before the time is a gap
-_MAX_WAITING_SECONDS = 120.0
+_MAX_WAITING_BLOCKS = 2_400  # two minutes
 _BYTES = 2  # a sample, int16
 
 
@@ -78,12 +77,9 @@ class Microphone:
         self._driver = SoundDevice() if driver is None else driver
         self._now = _time_with_sleep if now is None else now
         self.device = choose_device(self._driver.devices(), device)
-        self._blocks: deque[Captured] = deque()
-        self._has_arrived = threading.Event()
-        self._counting = threading.Lock()  # of what waits, which two threads change
-        self._waiting = 0  # bytes
+        self._blocks: queue.Queue[Captured] = queue.Queue(_MAX_WAITING_BLOCKS)
         self._is_closed = False
-        self._dropped = 0  # samples that came while too many waited
+        self._dropped = 0  # samples that came while too many blocks waited
         self._last_block: float | None = None  # when the last block came
         self.problem: str | None = None  # why nothing is captured now
         self.rate = SAMPLE_RATE
@@ -102,14 +98,14 @@ class Microphone:
 
         A device that was lost is opened again, once a second; `problem` describes it meanwhile.
         """
-        if not self._has_arrived.wait(timeout):
-            self._revive()
-        self._has_arrived.clear()
         captured = []
-        while self._blocks:
-            captured.append(self._blocks.popleft())
-        with self._counting:
-            self._waiting -= sum(len(block.audio) for block in captured)
+        try:
+            captured.append(self._blocks.get(timeout > 0, timeout))
+            while True:
+                captured.append(self._blocks.get_nowait())
+        except queue.Empty:
+            if not captured:
+                self._revive()
         return captured
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
@@ -145,14 +141,11 @@ class Microphone:
         lost = self._dropped + (round(late * self.rate) if is_gap else 0)
         self._last_block = now
         self.problem = None
-        if self._waiting > _MAX_WAITING_SECONDS * self.rate * _BYTES:
+        try:
+            self._blocks.put_nowait(Captured(audio, lost / self.rate))
+            self._dropped = 0
+        except queue.Full:
             self._dropped = lost + samples
-            return
-        self._dropped = 0
-        with self._counting:
-            self._waiting += len(audio)
-        self._blocks.append(Captured(audio, lost / self.rate))
-        self._has_arrived.set()
 
     def _revive(self) -> None:
         """Open a device that gives no audio again."""
@@ -167,12 +160,12 @@ class Microphone:
         try:
             self._driver.refresh()
             # A device that was plugged in again may have another index.
-            same = [device for device in self._driver.devices() if device.name == name]
-            if same:
-                self.device = min(same, key=lambda device: abs(device.index - self.device.index))
-                self._stream = self._driver.open(self.device, self.rate, self._append)
-            else:
-                self.problem = f"{name} is gone; connect it again"
+            for device in self._driver.devices():
+                if device.name == name:
+                    self.device = device
+                    self._stream = self._driver.open(device, self.rate, self._append)
+                    return
+            self.problem = f"{name} is gone; connect it again"
         except AudioDeviceError as error:
             self.problem = str(error)
 

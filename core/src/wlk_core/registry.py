@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import redirect_stdout
 import importlib
 from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import pluggy
@@ -19,8 +20,7 @@ from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Sequence
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
@@ -36,12 +36,8 @@ __all__ = [
     "missing_requirements",
 ]
 
-# The classes of specs are imported by the plugins that make them: the help of the command line
-# needs those of commands alone.
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec | CommandSpec"
-S = TypeVar("S")
 
-_UNKNOWN = "unknown"  # the distribution of an entry point without metadata
 _KINDS = {  # what each hook returns
     "wlk_backends": "backend",
     "wlk_diarizers": "diarizer",
@@ -58,10 +54,13 @@ class PluginInfo:
     names: tuple[str, ...]  #: its entry points, sorted, which are named after what it offers
     distribution: str  #: that declares it, "unknown" where metadata is missing
     version: str
-    backends: tuple[BackendSpec, ...] = ()
-    annotators: tuple[AnnotatorSpec, ...] = ()
-    commands: tuple[CommandSpec, ...] = ()
+    specs: tuple[Any, ...] = ()  #: what it offers, each a Spec
     error: str | None = None  #: why it could not be loaded, one line
+
+    @property
+    def backends(self) -> tuple[BackendSpec, ...]:
+        """The backends that it offers."""
+        return tuple(spec for spec in self.specs if spec.kind == "backend")
 
     @property
     def title(self) -> str:
@@ -71,8 +70,6 @@ class PluginInfo:
     @property
     def remedy(self) -> str:
         """What to do about a broken plugin."""
-        if self.distribution == _UNKNOWN:
-            return "reinstall the distribution that declares it"
         return (
             f"update it with: pip install --upgrade {self.distribution}, "
             f"or remove it with: pip uninstall {self.distribution}"
@@ -91,29 +88,6 @@ class Registry:
             entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
-        #: Called with each plugin around its import and its hook, which are foreign code.
-        self.watch: Callable[[PluginInfo], AbstractContextManager[object]] = nullcontext
-
-    def names(self) -> frozenset[str]:
-        """Return the backends that entry points are named after; imports nothing."""
-        names = chain.from_iterable(info.names for info, _ in self._found)
-        return frozenset(name for name in names if not name.startswith(COMMAND_PREFIX))
-
-    def commands(self) -> dict[str, str]:
-        """
-        Return the commands of plugins, sorted, each with its line in the help.
-
-        Imports the plugins whose entry points are named after commands; a broken one has a line.
-        """
-        points = chain.from_iterable(info.names for info, _ in self._found)
-        prefix, summaries = COMMAND_PREFIX, {}
-        for name in sorted({p.removeprefix(prefix) for p in points if p.startswith(prefix)}):
-            try:
-                offer = self._command(name)
-                summaries[name] = offer[1].summary if offer else ""
-            except BackendUnavailable:
-                summaries[name] = "Cannot be used; see: wlk-core plugins."
-        return summaries
 
     def load_command(self, name: str) -> Any:
         """
@@ -124,9 +98,16 @@ class Registry:
                 offer it.
 
         """
-        if (offer := self._command(name)) is None:
+        named = self._named(COMMAND_PREFIX + name)
+        offers = _offers("command", name, named)
+        if not named:
             return None
-        plugin, spec = offer
+        if not offers:
+            raise BackendUnavailable(
+                f"command {name} cannot be used: {named[0].error or 'its plugin has none'}; "
+                f"{named[0].remedy}"
+            )
+        plugin, spec = _only(offers)
         try:
             return _resolve(spec)
         except WLKError:
@@ -150,7 +131,7 @@ class Registry:
         if plugin.error is not None:
             return f"{plugin.error}; {plugin.remedy}"
         for spec in plugin.backends:
-            titles = [owner.title for owner, _ in self._backends(spec.name)]
+            titles = [owner.title for owner, _ in _offers("backend", spec.name, self.plugins())]
             if len(titles) > 1:
                 return f"backend {spec.name!r} is offered by {' and '.join(titles)}: uninstall one"
         return None
@@ -215,12 +196,10 @@ class Registry:
 
         Raises:
             BackendUnavailable: the backend is absent or broken, or its framework is.
-            OptionError: an option is unknown or takes another value, or `model` is of another type.
+            OptionError: an option is unknown or takes another value, or `model` is empty.
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
-        if not isinstance(name, str):
-            raise OptionError(f"the name of a backend is a string, got {shown(name)}")
         plugin, spec = self._backend(name)
         backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
         if model is not None and hasattr(backend, "model"):
@@ -244,23 +223,19 @@ class Registry:
             OptionError: an option is unknown or takes another value.
 
         """
-        found = [(info, spec) for info in self.plugins() for spec in info.annotators]
-        offers = [(info, spec) for info, spec in found if (spec.kind, spec.name) == (kind, name)]
-        if not offers:
-            names = sorted({spec.name for _, spec in found if spec.kind == kind})
+        plugins = self.plugins()
+        if not (offers := _offers(kind, name, plugins)):
+            specs = [spec for plugin in plugins for spec in plugin.specs]
+            names = sorted({spec.name for spec in specs if spec.kind == kind})
             raise BackendUnavailable(
                 f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
             )
         plugin, spec = _only(offers)
         return _open(plugin, spec, model, spec.resolved_options(options))
 
-    def _backends(self, name: str) -> list[tuple[PluginInfo, BackendSpec]]:
-        plugins = self.plugins()
-        return [(info, spec) for info in plugins for spec in info.backends if spec.name == name]
-
     def _backend(self, name: str) -> tuple[PluginInfo, BackendSpec]:
         named = self._named(name)
-        offers = [(info, spec) for info in named for spec in info.backends if spec.name == name]
+        offers = _offers("backend", name, named)
         for info in named:
             if info.error is not None and not offers:
                 raise BackendUnavailable(
@@ -268,19 +243,9 @@ class Registry:
                     f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
                     f"remove it with: pip uninstall {info.distribution})"
                 )
-        if offers := offers or self._backends(name):
+        if offers := offers or _offers("backend", name, self.plugins()):
             return _only(offers)
         raise self._refusal(name)
-
-    def _command(self, name: str) -> tuple[PluginInfo, CommandSpec] | None:
-        named = self._named(COMMAND_PREFIX + name)
-        offers = [(info, spec) for info in named for spec in info.commands if spec.name == name]
-        if named and not offers:
-            raise BackendUnavailable(
-                f"command {name} cannot be used: {named[0].error or 'its plugin has none'}; "
-                f"{named[0].remedy}"
-            )
-        return _only(offers) if offers else None
 
     def _named(self, point: str) -> list[PluginInfo]:
         return [self._load(*found) for found in self._found if point in found[0].names]
@@ -288,7 +253,7 @@ class Registry:
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         """Import a plugin and read what it offers, once; a broken one is described by its error."""
         if point not in self._loaded:
-            with self.watch(info):
+            with redirect_stdout(sys.stderr):  # standard output is for results
                 try:
                     self._loaded[point] = _read(info, point.load())
                 # A plugin may raise anything at import, and some exit where a device is missing.
@@ -367,7 +332,7 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
         names = tuple(sorted(points))
         point = points[names[0]]
         # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-        found: Any = point.dist.metadata if point.dist else {"Name": _UNKNOWN, "Version": ""}
+        found: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
         info = PluginInfo(names=names, distribution=found["Name"], version=found["Version"])
         plugins.append((info, point))
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
@@ -395,20 +360,24 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                     f"its command {spec.name!r} needs the entry point {COMMAND_PREFIX}{spec.name}"
                 )
             specs.append(spec)
-    return attrs.evolve(
-        info,
-        backends=tuple(spec for spec in specs if spec.kind == "backend"),
-        annotators=tuple(spec for spec in specs if spec.kind not in {"backend", "command"}),
-        commands=tuple(spec for spec in specs if spec.kind == "command"),
-    )
+    return attrs.evolve(info, specs=tuple(specs))
 
 
-def _only(offers: Sequence[tuple[PluginInfo, S]]) -> tuple[PluginInfo, S]:
+def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[PluginInfo, Any]]:
+    """Return what *plugins* offer under a name, with the plugin of each."""
+    return [
+        (info, spec)
+        for info in plugins
+        for spec in info.specs
+        if (spec.kind, spec.name) == (kind, name)
+    ]
+
+
+def _only(offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
     """Return the one offer, or refuse to choose between two distributions."""
     if len(offers) == 1:
         return offers[0]
-    owners = [plugin for plugin, _ in offers]
-    spec: Any = offers[0][1]
+    owners, spec = [plugin for plugin, _ in offers], offers[0][1]
     raise BackendUnavailable(
         f"{spec.kind} {spec.name!r} is offered by "
         f"{' and '.join(owner.title for owner in owners)}; "
@@ -419,7 +388,7 @@ def _only(offers: Sequence[tuple[PluginInfo, S]]) -> tuple[PluginInfo, S]:
 def _open(
     plugin: PluginInfo,
     spec: BackendSpec | AnnotatorSpec,
-    model: object,
+    model: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> Any:
     """
@@ -431,16 +400,11 @@ def _open(
             that names it.
 
     """
-    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
-    if name is not None and not isinstance(name, str):
-        raise OptionError(
-            f"a model is a string or a path; got {type(model).__name__} (a size alias, a "
-            "repository id or a directory)"
-        )
+    name = spec.default_model if model is None else os.fspath(model)  # backends take no paths
     if name == "":
         raise OptionError("a model has a name; got an empty text, leave it out for the default")
     try:
-        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
+        return _resolve(spec)(spec, name, **options)
     except WLKError:
         raise
     except (Exception, SystemExit) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from typing import TYPE_CHECKING
@@ -149,6 +148,8 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("localhost"), is_loopback("[::1]"), is_loopback("localhost.example")
     (True, True, False)
     """
+    import ipaddress  # noqa: PLC0415 -- 2 ms that `wlk-core --help` need not spend
+
     if host.rstrip(".").lower() == "localhost":
         return True
     try:

@@ -70,7 +70,8 @@ class Site:
         info = self.folder / f"{distribution.replace('-', '_')}-0.1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.1.0\n", encoding="utf-8"
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.1.0\nSummary: For tests\n",
+            encoding="utf-8",
         )
         (info / "entry_points.txt").write_text(
             f"[wlk.plugins]\n{name} = {module}\n", encoding="utf-8"

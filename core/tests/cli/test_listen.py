@@ -227,7 +227,7 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
 
     assert (0, "one two three\nfour\n") == done[:2]
     assert 1 == len(done.err.splitlines())
-    assert "is too slow for live audio: it takes " in done.err
+    assert "is too slow for live audio on this machine" in done.err
     assert "tick_seconds" in done.err
 
 
@@ -302,9 +302,9 @@ def test_an_absent_library_is_one_line(listen, monkeypatch):
 def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, quick):
     """Nothing is dropped, and nothing comes before it would have been spoken."""
     source = FileSource(str(recording("a.wav", *range(9))))
-    first = source.read(0.0)
+    first = list(source.read(0.0))
     quick.seconds += 1.05
-    due = source.read(0.0)
+    due = list(source.read(0.0))
     rest = []
     while (captured := source.read(1.0)) is not None:
         rest += captured
@@ -315,7 +315,7 @@ def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, quick):
 
 
 def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
-    """A reader that is late gets every chunk, and the error with its next call."""
+    """A reader that is late gets every chunk, and the error after them."""
 
     def damaged(_file):
         yield np.zeros(32_000, np.float32)
@@ -323,9 +323,10 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
 
     monkeypatch.setattr(live_run, "decode_file", damaged)
     source = FileSource("a.flac")
-    source.read(0.0)
     quick.seconds += 60.0
+    blocks = []
 
-    assert 32_000 == sum(len(block.audio) for block in source.read(0.0))
     with pytest.raises(AudioFormatError, match="damaged data"):
-        source.read(0.0)
+        blocks.extend(source.read(0.0))
+    assert 32_000 == sum(len(block.audio) for block in blocks)
+    assert source.read(0.0) is None

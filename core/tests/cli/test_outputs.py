@@ -8,7 +8,7 @@ import re
 import click
 import pytest
 
-from wlk_core.cli.outputs import FileOutput, plan_outputs, replace_file
+from wlk_core.cli.outputs import FileOutput, plan_outputs
 
 
 def names(files, output, style="srt"):
@@ -105,7 +105,6 @@ def test_a_file_begins_with_its_first_text(tmp_path):
     """What it held before stays until there are words, or until there are certainly none."""
     output = FileOutput(tmp_path / "x.txt")
     output.path.write_text("old")
-    output.write("")
     output.close(is_complete=False)
     assert output.path.read_text() == "old"
 
@@ -119,7 +118,7 @@ def test_a_file_begins_with_its_first_text(tmp_path):
 def test_a_whole_file_appears_complete_or_not_at_all(tmp_path):
     """A file that only makes sense complete takes its name when it is."""
     (tmp_path / "x.json").write_text("old")
-    replace_file(tmp_path / "x.json", "{}")
+    FileOutput(tmp_path / "x.json", is_whole=True).write("{}")
 
     assert (tmp_path / "x.json").read_text() == "{}"
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
@@ -141,7 +140,7 @@ def test_a_link_to_a_whole_file_stays_a_link(tmp_path):
     target.write_text("old")
     link = tmp_path / "x.json"
     link.symlink_to(target)
-    replace_file(link, "{}")
+    FileOutput(link, is_whole=True).write("{}")
 
     assert link.is_symlink()
     assert target.read_text() == "{}"
@@ -154,7 +153,9 @@ def test_a_pipe_is_written_directly(tmp_path):
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
         reader = pool.submit(pipe.read_text)
-        replace_file(pipe, "{}")
+        output = FileOutput(pipe, is_whole=True)
+        output.write("{}")
+        output.close()
 
     assert reader.result() == "{}"
     assert pipe.is_fifo()
@@ -186,13 +187,12 @@ def test_a_recording_among_several_is_not_overwritten(tmp_path):
 def test_a_full_disk_is_named():
     """One line names the file, whether it is appended to or replaced."""
     path = Path("/dev/full")
-    output = FileOutput(path)
 
-    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
-        output.write("text")
-    output.close()
-    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
-        replace_file(path, "text")
+    for is_whole in (False, True):
+        output = FileOutput(path, is_whole=is_whole)
+        with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
+            output.write("text")
+        output.close()
 
 
 def test_a_whole_file_on_a_full_disk_keeps_the_one_before(tmp_path, monkeypatch):
@@ -205,7 +205,7 @@ def test_a_whole_file_on_a_full_disk_keeps_the_one_before(tmp_path, monkeypatch)
 
     monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OSError, match="No space left on device"):
-        replace_file(tmp_path / "x.json", "{}")
+        FileOutput(tmp_path / "x.json", is_whole=True).write("{}")
 
     assert (tmp_path / "x.json").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]

@@ -50,10 +50,6 @@ class Toys:
         """Return every backend."""
         return (self.other, self.toy)
 
-    def names(self):
-        """Return the backends that are known without an import."""
-        return frozenset({"toy"})
-
     def default_backend(self):
         """Return the preferred one."""
         return self.toy

@@ -121,16 +121,6 @@ def test_a_language_is_read_as_people_write_it(*, registry, layers, file, variab
     assert language == choose_settings(registry, language=flag).language
 
 
-def test_a_misspelt_language_is_guessed(registry):
-    """The list of codes would be of no help."""
-    with pytest.raises(OptionError) as caught:
-        choose_settings(registry, language="Germn")
-
-    assert str(caught.value) == (
-        "toy does not support the language 'Germn' (did you mean de, German?)"
-    )
-
-
 POLICIES = '[options.toy]\npolicy = "alignatt"\nborder_seconds = 1\n'
 
 
@@ -232,15 +222,6 @@ def test_a_mistake_in_a_flag_has_no_origin(registry):
     """Users see what they typed."""
     with pytest.raises(OptionError, match=r"^toy: no option is called 'beamsize' \(did you mean"):
         choose_settings(registry, pairs=["beamsize=1"])
-
-
-def test_options_of_a_misspelt_backend_are_refused(registry, write, path):
-    """Their absence would go unnoticed."""
-    write("[options.tyo]\nbeam_size = 2\n")
-    message = f"{path}, key options.tyo: no backend called 'tyo' (did you mean toy?)"
-
-    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
-        choose_settings(registry)
 
 
 @pytest.mark.parametrize("name", ["toy", "whisper", "something-else"])

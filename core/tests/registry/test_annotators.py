@@ -39,7 +39,7 @@ def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
     """Its options have their defaults, and its model too."""
     site.install("wlk-who", ["who"], DIARIZER)
     registry = site.registry()
-    ((declared,),) = [plugin.annotators for plugin in registry.plugins()]
+    ((declared,),) = [plugin.specs for plugin in registry.plugins()]
     diarizer = registry.load_annotator("diarizer", "who", speakers=2)
 
     assert ("diarizer", "who") == (declared.kind, declared.name)
@@ -102,5 +102,5 @@ def test_a_wrong_declaration_is_a_row_with_its_fault(site: Any, code: str, error
     site.install("wlk-odd", ["who"], code)
     (row,) = site.registry().plugins()
 
-    assert () == row.annotators
+    assert () == row.specs
     assert row.error.startswith(error)

@@ -170,7 +170,7 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
 
 
 def test_a_path_object_is_a_model_too(site: Any) -> None:
-    """Backends get text; what is neither a text nor a path is refused before they load."""
+    """Backends get text, and an empty one is refused before they load."""
     site.install(
         "wlk-toy",
         ["toy"],
@@ -184,8 +184,6 @@ def test_a_path_object_is_a_model_too(site: Any) -> None:
     loaded: Any = registry.load_backend("toy", Path("models") / "m")
 
     assert loaded.model == str(Path("models") / "m")
-    with pytest.raises(OptionError, match=r"^a model is a string or a path; got int \("):
-        registry.load_backend("toy", 3)
     with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
         registry.load_backend("toy", "")
 

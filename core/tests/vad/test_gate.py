@@ -220,24 +220,6 @@ def test_an_hour_of_silence_is_not_kept():
     assert silence_gate._audio.base is None
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"threshold": 0.3, "quiet_threshold": 0.5},
-        {"threshold": 1.5},
-        {"quiet_threshold": float("nan")},
-        {"pre_roll": -0.1},
-        {"hang_over": float("nan")},
-        {"min_silence": float("inf")},
-    ],
-    ids=str,
-)
-def test_impossible_settings_are_refused(options):
-    """Thresholds are probabilities in order, lengths are seconds."""
-    with pytest.raises(ValueError, match="expected "):
-        SilenceGate(ScriptedDetector(), **options)
-
-
 @given(script=SCRIPTS, tail=st.integers(0, FRAME - 1), lengths=LENGTHS, at=st.integers(0, 60))
 def test_an_utterance_that_the_caller_ends_is_passed_on_whole(script, tail, lengths, at):
     """After a cut nothing of the speech is held back, and no sample is passed on twice."""

@@ -47,11 +47,9 @@ def test_a_silence_is_certain_after_its_seconds(threshold, pre_roll, rest):
     ("options", "match"),
     [
         ({"threshold": 1.5}, "from 0 to 1, got 1.5"),
-        ({"threshold": "high"}, "got 'high'"),
         ({"pre_roll": -0.1}, "pre-roll of -0.1"),
         ({"silence_seconds": 0.4}, "a longer silence"),
         ({"silence_seconds": float("inf")}, "inf"),
-        ({"silence_seconds": None}, "None"),
     ],
 )
 def test_a_parameter_out_of_range_is_refused(options, match):

@@ -270,10 +270,10 @@ class _JsonFormatter(logging.Formatter):
 
 def _log_to_stderr(*, is_json: bool) -> None:
     """Write life-cycle events, the end of each session and failures to standard error."""
-    from wlk_core.cli.terminal import PrintableFormatter  # noqa: PLC0415 -- as above
+    from wlk_core.cli.terminal import printable_formatter  # noqa: PLC0415 -- as above
 
     handler = logging.StreamHandler()
-    plain = PrintableFormatter(f"%(asctime)s {_PROGRAM}: %(message)s")
+    plain = printable_formatter(f"%(asctime)s {_PROGRAM}: %(message)s")
     handler.setFormatter(_JsonFormatter() if is_json else plain)
     logger = logging.getLogger("wlk_serve")
     logger.addHandler(handler)

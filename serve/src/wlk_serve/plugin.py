@@ -8,11 +8,4 @@ from wlk_core.plugins import CommandSpec, hookimpl
 @hookimpl
 def wlk_commands() -> list[CommandSpec]:
     """Return the command ``wlk-core serve``."""
-    return [
-        CommandSpec(
-            name="serve",
-            api=1,
-            summary="Serve a model to the clients of OpenAI's audio API.",
-            load="wlk_serve.cli:serve",
-        )
-    ]
+    return [CommandSpec(name="serve", api=1, load="wlk_serve.cli:serve")]

@@ -9,7 +9,7 @@ import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
 from wlk_core.audio.resample import Resampler
-from wlk_core.audio.source import needs_a_file, open_audio
+from wlk_core.audio.source import open_audio, without_index
 from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
 
@@ -26,8 +26,6 @@ __all__ = ["audio_duration", "decode_file"]
 
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
 _MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
-_CANCELLED = 0.1  # of the power of the difference: the mean loses 10 dB, no natural stereo does
-_MIN_POWER = 1e-6  # of full scale, -60 dB: below it there is nothing to cancel
 _JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
@@ -52,8 +50,6 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
 
-    Two channels that cancel each other, as with the wires of one reversed, are subtracted instead.
-
     *path* is a local file of any format FFmpeg knows, "-" for standard input, or a binary file
     object, which is read from its beginning and stays open.  The recording is opened for the first
     piece and closed with the generator.  It is read as it is consumed, so that neither its length
@@ -65,10 +61,10 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     filled with zeros.  Of several audio tracks FFmpeg's choice is used.  Sound that overlaps in
     time is all kept.
 
-    Damage is what FFmpeg reports as such: the sound after it is yielded too, at its time where the
-    format keeps time, and the failure is raised at the end.  A file shorter than its header
-    promises is treated in the same way.  Parts that FFmpeg passes over are silence where the format
-    keeps time, else they are missing.
+    Damage is what FFmpeg reports as such, and a FLAC or MP4 that is shorter than its header states:
+    the sound after it is yielded too, at its time where the format keeps time, and the failure is
+    raised at the end.  Parts that FFmpeg passes over are silence where the format keeps time, else
+    they are missing.
 
     Raises:
         AudioFormatError: empty, not audio, video only, no samples, a playlist, a network address,
@@ -160,11 +156,8 @@ class _Decoder:
         self._source = source
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
-        self._last_packet_end = 0.0  # of all tracks, in container time
         self._damaged_at: float | None = None
         self._cause: Exception | None = None
-        self._impossible: AudioFormatError | None = None
-        self._has_tags_within = False
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the frames, mixed to one channel; raise an error about damage at the end."""
@@ -172,17 +165,17 @@ class _Decoder:
         seconds = 0.0  # of the packet of `last`
         for packet in self._packets():
             for frame in self._frames(packet):
-                piece = self._piece(frame)
                 if last is not None:
                     yield last
                     last = None
-                if self._impossible is None and self._source.format == "mov":
+                piece, failure = self._piece(frame)
+                if failure is None and self._source.format == "mov":
                     last = piece
                     seconds = float((packet.duration or 0) * (packet.time_base or 0))
                 else:
                     yield piece
-                if self._impossible is not None:
-                    raise self._impossible
+                if failure is not None:
+                    raise failure
         if last is not None:
             stop = round(seconds * last.rate) or None
             yield attrs.evolve(last, samples=last.samples[:stop])
@@ -206,9 +199,6 @@ class _Decoder:
             reader = self._source.reader
             if not isinstance(reader.failure, OSError):  # which is raised after the sound before it
                 reader.raise_failure()
-            if packet.pts is not None and packet.time_base is not None:
-                end = float((packet.pts + (packet.duration or 0)) * packet.time_base)
-                self._last_packet_end = max(self._last_packet_end, end)
             if packet.stream_index == self._source.stream.index:
                 yield cast("Packet[AudioStream]", packet)
 
@@ -218,14 +208,15 @@ class _Decoder:
         try:
             return packet.decode()
         except av.FFmpegError as error:
-            if self._source.format == "mp3" and _is_tag(bytes(packet)):
-                self._has_tags_within = True
-            else:
+            # Joined MP3 files have tags or padding between their frames.
+            data = bytes(packet)
+            is_padding = not data.strip(b"\0") or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
+            if self._source.format != "mp3" or not is_padding:
                 self._add_damage(error)
             return []
 
-    def _piece(self, frame: AudioFrame) -> Piece:
-        """Return a frame as one channel, up to the first sample that no sound can have."""
+    def _piece(self, frame: AudioFrame) -> tuple[Piece, AudioFormatError | None]:
+        """Return a frame as one channel up to its first sample that no sound has, and why."""
         source, rate = self._source, frame.sample_rate
         # Only a damaged header has such a rate, and half a second of it could fill the memory.
         if not _MIN_RATE <= rate <= _MAX_RATE:
@@ -233,20 +224,23 @@ class _Decoder:
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
                 f"{source.name!r}; its header is damaged, copy or download it again"
             )
-        samples = _one_channel(frame)
+        samples, failure = _one_channel(frame), None
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
         first = first_impossible_sample(samples)
         if first is not None and source.has_float_samples:
-            seconds = begin - source.origin + first / rate
-            self._impossible = _impossible(samples[first], source.name, seconds)
+            failure = AudioFormatError(
+                f"expected finite samples up to {MAX_SAMPLE:.0f}, got {samples[first]} in "
+                f"{source.name!r} from {begin - source.origin + first / rate:.3f} s on; repair the "
+                "recording, or divide its samples by their full scale (32768 of 16 bits)"
+            )
             samples = samples[:first]
         elif first is not None:  # computed by a codec from a damaged packet
             self._add_damage()
             samples = np.zeros_like(samples)
         self._samples += len(samples)
         self._decoded_until = begin + len(samples) / rate
-        return Piece(rate=rate, samples=samples, start=start)
+        return Piece(rate=rate, samples=samples, start=start), failure
 
     def _add_damage(self, cause: Exception | None = None) -> None:
         if self._damaged_at is None:
@@ -257,31 +251,25 @@ class _Decoder:
         source = self._source
         source.reader.raise_failure()
         if self._samples == 0 and source.format == "mov" and not source.reader.seekable():
-            raise AudioFormatError(needs_a_file(source.name)) from self._cause
+            raise AudioFormatError(without_index(source.name)) from self._cause
         if self._samples == 0:
             raise AudioFormatError(
                 f"expected a recording, got no sound: {source.name!r} holds no audio samples that "
                 "can be decoded; record or download it again"
             ) from self._cause
-        # After tags or padding within an MP3, FFmpeg estimates its length from its bit rate.
-        promised = None if self._has_tags_within else source.promised_end
-        if promised is not None and self._last_packet_end < promised - _MISSING_SECONDS:
+        decoded = self._decoded_until - source.origin
+        # Other headers state an estimate, or the length of all tracks.
+        promised = source.seconds if source.format in {"flac", "mov"} else None
+        if promised is not None and decoded < promised - _MISSING_SECONDS:
             raise AudioFormatError(
-                f"expected {promised - source.origin:.1f} s according to the header of "
-                f"{source.name!r}, got {self._last_packet_end - source.origin:.1f} s; "
-                "it is truncated: copy or download it again"
+                f"expected {promised:.1f} s according to the header of {source.name!r}, got "
+                f"{decoded:.1f} s; it is truncated: copy or download it again"
             ) from self._cause
         if self._damaged_at is not None:
             raise AudioFormatError(
                 f"expected sound throughout, got damaged data in {source.name!r} at "
                 f"{max(0.0, self._damaged_at - source.origin):.1f} s; copy or download it again"
             ) from self._cause
-
-
-def _is_tag(data: bytes) -> bool:
-    """Return whether *data* is a tag or padding, as joined MP3 files have between their frames."""
-    is_padding = len(data) > 0 and not data.strip(b"\0")
-    return is_padding or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
 
 
 def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
@@ -292,26 +280,8 @@ def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
             f"expected samples of up to 32 bits or floats, got {frame.format.name}; "
             "convert the recording to 16-bit wav or flac"
         ) from error
-    samples = to_float32(array.reshape(-1))
-    count = frame.layout.nb_channels
-    channels = (
-        samples.reshape(count, -1) if frame.format.is_planar else samples.reshape(-1, count).T
-    )
+    samples, count = to_float32(array.reshape(-1)), frame.layout.nb_channels
+    is_planar = frame.format.is_planar
+    channels = samples.reshape(count, -1) if is_planar else samples.reshape(-1, count).T
     mean: NDArray[np.float32] = channels.mean(axis=0, dtype=np.float32)
-    if count == 2:  # noqa: PLR2004 -- only a pair can cancel by one reversed wire
-        difference: NDArray[np.float32] = (channels[0] - channels[1]) / 2
-        with np.errstate(over="ignore", invalid="ignore"):
-            power = np.dot(difference, difference)
-            if np.dot(mean, mean) < _CANCELLED * power and _MIN_POWER * len(mean) < power < np.inf:
-                return difference
     return mean
-
-
-def _impossible(sample: np.float32, name: str, seconds: float) -> AudioFormatError:
-    where = f"got {sample} in {name!r} from {seconds:.3f} s on"
-    if not np.isfinite(sample):
-        return AudioFormatError(f"expected finite samples, {where}; repair the recording")
-    return AudioFormatError(
-        f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, {where}; divide them by "
-        "their full scale, which is 32768 where they were 16-bit integers, and write the file anew"
-    )

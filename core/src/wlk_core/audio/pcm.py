@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, cast, get_args
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
+    from av.audio.codeccontext import AudioCodecContext
     from numpy.typing import NDArray
 
 __all__ = ["Audio", "Encoding", "PcmConverter", "require_rate"]
@@ -23,21 +25,15 @@ RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
 MAX_CHANNELS = 64
 
 
-def _mulaw() -> NDArray[np.float32]:
-    """Return the 256 samples of ITU-T G.711 mu-law, 14 bits, scaled to [-1, 1]."""
-    code = ~np.arange(256, dtype=np.uint8)
-    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
-    magnitude = ((mantissa * 2 + 33) << exponent) - 33
-    return (np.where(code & 0x80, -magnitude, magnitude) / 8192).astype(np.float32)
+@cache
+def _table(encoding: Encoding) -> NDArray[np.float32]:
+    """Return the sample in [-1, 1] of each of the 256 codes of G.711."""
+    from av import CodecContext, Packet  # noqa: PLC0415 -- loads the FFmpeg libraries
 
-
-def _alaw() -> NDArray[np.float32]:
-    """Return the 256 samples of ITU-T G.711 A-law, 13 bits, scaled to [-1, 1]."""
-    code = np.arange(256, dtype=np.uint8) ^ 0x55
-    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
-    subnormal = mantissa * 2 + 1
-    magnitude = np.where(exponent == 0, subnormal, (subnormal + 32) << np.maximum(exponent, 1) >> 1)
-    return (np.where(code & 0x80, magnitude, -magnitude) / 4096).astype(np.float32)
+    codec = cast("AudioCodecContext", CodecContext.create(f"pcm_{encoding}", "r"))
+    codec.sample_rate, codec.layout = RATES[0], "mono"
+    (frame,) = codec.decode(Packet(bytes(range(256))))
+    return to_float32(frame.to_ndarray().reshape(-1))
 
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
@@ -46,7 +42,6 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "mulaw": np.dtype(np.uint8),
     "alaw": np.dtype(np.uint8),
 }
-_TABLES: dict[Encoding, NDArray[np.float32]] = {"mulaw": _mulaw(), "alaw": _alaw()}
 
 
 class PcmConverter:
@@ -105,12 +100,10 @@ class PcmConverter:
             data = self._rest + bytes(audio)
             dtype = _SAMPLE_TYPES[self.encoding]
             whole = len(data) - len(data) % (dtype.itemsize * self.channels)
-            frames, rest = (
-                np.frombuffer(data[:whole], dtype).reshape(-1, self.channels),
-                data[whole:],
-            )
-            if self.encoding in _TABLES:
-                frames = _TABLES[self.encoding][frames]
+            rest = data[whole:]
+            frames = np.frombuffer(data[:whole], dtype).reshape(-1, self.channels)
+            if dtype == np.uint8:
+                frames = _table(self.encoding)[frames]
         else:
             raise AudioFormatError(
                 f"expected bytes or a numpy array of samples, got {type(audio).__name__}"

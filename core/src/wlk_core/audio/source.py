@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from av.audio.stream import AudioStream
     from av.container import InputContainer
 
-__all__ = ["AudioPath", "AudioSource", "Reader", "may_be_live", "needs_a_file", "open_audio"]
+__all__ = ["AudioPath", "AudioSource", "Reader", "may_be_live", "open_audio", "without_index"]
 
 #: A local file, "-" for standard input, a binary file object, or the bytes of a file.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
@@ -155,28 +155,12 @@ class AudioSource:
     @property
     def seconds(self) -> float | None:
         """The length according to the header: of the sound, else of the whole recording."""
-        seconds, length = self._stream_seconds, self.container.duration
-        if seconds is None and length is not None:
-            seconds = length / _AV_TIME_BASE
+        seconds = (
+            None if self.container.duration is None else self.container.duration / _AV_TIME_BASE
+        )
+        if self.stream.duration is not None and self.stream.time_base is not None:
+            seconds = float(self.stream.duration * self.stream.time_base)
         return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
-
-    @property
-    def promised_end(self) -> float | None:
-        """The container time of the end according to the header; None where it may be a guess."""
-        if self.format == "matroska":
-            length = self.container.duration
-            return None if length is None else length / _AV_TIME_BASE
-        start = float((self.stream.start_time or 0) * (self.stream.time_base or 0))
-        # An MP3 without the encoder's header, which names the delay, is measured by its bit rate.
-        is_exact = self.format in {"mov", "flac"} or (self.format == "mp3" and start > 0)
-        seconds = self._stream_seconds
-        return start + seconds if is_exact and seconds is not None else None
-
-    @property
-    def _stream_seconds(self) -> float | None:
-        if self.stream.duration is None or self.stream.time_base is None:
-            return None
-        return float(self.stream.duration * self.stream.time_base)
 
 
 def may_be_live(audio: object) -> bool:
@@ -185,6 +169,14 @@ def may_be_live(audio: object) -> bool:
         return False
     path = Path(audio)
     return audio == "-" or path.is_fifo() or path.is_char_device()
+
+
+def without_index(name: str) -> str:
+    """Return the message for an MP4 whose index is missing, or comes last in a pipe."""
+    return (
+        f"expected a complete MP4 with its index, got {name!r} without; name the file itself where "
+        "it comes through a pipe, else copy or download it again"
+    )
 
 
 @contextmanager
@@ -258,7 +250,12 @@ def _container(reader: Reader) -> Iterator[InputContainer]:
         container = open_container(reader, "r", options=options, **tags)
     except av.FFmpegError as error:
         reader.raise_failure()
-        raise AudioFormatError(_not_understood(reader)) from error
+        if reader.head[4:8] == b"ftyp":
+            raise AudioFormatError(without_index(reader.name)) from error
+        raise AudioFormatError(
+            f"expected an audio or video file, got {reader.name!r}, which is neither, or is "
+            "damaged; check that it plays, or convert it to wav or flac"
+        ) from error
     with container:
         yield container
 
@@ -276,26 +273,4 @@ def _audio_stream(container: InputContainer, name: str) -> AudioStream:
     raise AudioFormatError(
         f"expected a file with sound, got {name!r} with {kinds} only; "
         "choose a recording that has an audio track"
-    )
-
-
-def needs_a_file(name: str) -> str:
-    """Return the message for a format that cannot be read from a pipe."""
-    return (
-        f"expected sound that can be read in one pass, got an MP4 through {name!r} whose index "
-        "comes last; name the file instead"
-    )
-
-
-def _not_understood(reader: Reader) -> str:
-    if reader.head[4:8] != b"ftyp":
-        return (
-            f"expected an audio or video file, got {reader.name!r}, which is neither, or is "
-            "damaged; check that it plays, or convert it to wav or flac"
-        )
-    if not reader.seekable():
-        return needs_a_file(reader.name)
-    return (
-        f"expected a complete MP4, got {reader.name!r} without its index; "
-        "it is truncated: copy or download it again"
     )

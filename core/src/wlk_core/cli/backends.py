@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from wlk_core.cli.doctor import load_here, plugin_rows, report
+from wlk_core.cli.doctor import check_backend, load_here, plugin_rows
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, paragraph, table
 from wlk_core.config import choose_settings
-from wlk_core.errors import WLKError
+from wlk_core.errors import BackendUnavailable, WLKError
 from wlk_core.registry import known_backends, missing_requirements
 
 if TYPE_CHECKING:
@@ -51,7 +51,14 @@ def backends(
     if check_here is not None:
         return load_here(registry, check_here)
     if check is not None:
-        report(registry, check, as_json=as_json)
+        result = check_backend(registry.spec(check))
+        row = {"name": check, "ok": not result.error, "model": result.model, "error": result.error}
+        detail = f"; {result.detail}" if result.detail else ""
+        line = f"{check}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}"
+        if as_json or not result.error:
+            echo(json.dumps(row, indent=2) if as_json else line)
+        if result.error:
+            raise BackendUnavailable(result.error)
     elif name is not None:
         spec = registry.spec(name)
         described = json.dumps(_described(spec, registry), indent=2)

@@ -41,8 +41,7 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
     """
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import Outcome  # noqa: PLC0415 -- brings numpy
-    from wlk_core.session import Commit  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.writers import Outcome, committed  # noqa: PLC0415 -- brings numpy
 
     registry = registry_of(context)
     spec = _capable(registry, backend)
@@ -54,24 +53,22 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
         path.write_bytes(sound)
     seconds = audio_duration(sample)
     outcome = Outcome(file=str(sample), backend=spec.name, model=MODEL)
-    output = StandardOutput(sys.stdout)
-    is_terminal = sys.stdout.isatty()
+    view = LiveView(shows_committed=False)
+    output = StandardOutput(sys.stdout, view.hide)
     with redirect_stdout(sys.stderr):  # for what plugins print
         with loading(f"{spec.name} {MODEL}"):
             loaded = registry.load_backend(spec.name, MODEL)
         with loaded:
             loaded.warmup()
             output.write(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:\n")
-            with LiveView(shows_committed=False) as view:
-                if is_terminal:
-                    output = StandardOutput(output.stream, view.hide)
-                view.begin(sample.stem, seconds)
-                for event in session_events(
-                    loaded, outcome, chunk_seconds=_CHUNK_SECONDS, realtime=not fast
-                ):
-                    for token in event.tokens if isinstance(event, Commit) else ():
-                        output.write(f"{token.start:8.2f} {token.end:7.2f}  {token.text.strip()}\n")
-                    view.show(event)
+            view.begin(sample.stem, seconds)
+            for event in session_events(
+                loaded, outcome, chunk_seconds=_CHUNK_SECONDS, realtime=not fast
+            ):
+                for token in committed(event):
+                    output.write(f"{token.start:8.2f} {token.end:7.2f}  {token.text.strip()}\n")
+                view.show(event)
+            view.hide()
     stats, latency = outcome.stats, outcome.latency
     if latency is not None and stats is not None:
         factor = stats.busy_seconds / outcome.audio_time

@@ -5,11 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
-import json
 import logging
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +20,8 @@ import click
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import choose_settings, config_path
-from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
-from wlk_core.models import cache_directory, describe_model, list_models
+from wlk_core.errors import ModelNotFoundError, WLKError
+from wlk_core.models import cache_directory, describe_model
 from wlk_core.registry import known_backends, missing_requirements
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
 
-__all__ = ["CheckResult", "check_backend", "doctor", "load_here", "plugin_rows", "report"]
+__all__ = ["CheckResult", "check_backend", "doctor", "load_here", "plugin_rows"]
 
 _TIME_LIMIT_SECONDS = 120.0
 _PATIENCE_SECONDS = 600.0  # a cold import of torch from a slow disk takes 100
@@ -68,21 +66,30 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     no backend can be used, or something that is installed is broken.
     """
     registry = registry_of(context)
-    settings = mistake = None
+    specs = registry.specs()
+    settings, mistake = None, ""
     try:
         settings = choose_settings(registry)
     except WLKError as error:
-        mistake = error if registry.specs() else None
-    if mistake is not None:
+        mistake = str(error) if specs else ""
+    if mistake:
         print_error(mistake)
-    results = {} if fast else _checked(registry.specs())
-    rows = [_row(spec, results.get(spec.name)) for spec in registry.specs()]
+    results = {} if fast else _checked([spec for spec in specs if _row(spec, None).is_usable])
+    rows = [_row(spec, results.get(spec.name)) for spec in specs]
     broken = [row for row in plugin_rows(registry) if row["error"]]
 
-    echo(table(_facts(registry)))
-    echo()
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
+    python = f"Python {platform.python_version()}"
+    facts = [
+        ("wlk-core", f"{metadata.version('wlk-core')}, {python}, {system}"),
+        ("packages", ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)),
+        ("plugins", ", ".join(plugin.title for plugin in registry.plugins()) or "none"),
+        ("config", f"{config_path()}{'' if config_path().exists() else ' (does not exist)'}"),
+        ("models", str(cache_directory())),
+    ]
     default = settings.spec.name if settings else None
     cells = [(row.name + "*" * (row.name == default), row.state, row.detail) for row in rows]
+    echo(f"{table(facts)}\n")
     echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
     echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in broken))
     echo(table(("next" if not i else "", line) for i, line in enumerate(_next(rows, settings))))
@@ -90,35 +97,13 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     return 1 if has_failed or not any(row.is_usable for row in rows) else 0
 
 
-def _facts(registry: Registry) -> Iterator[tuple[str, str]]:
-    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
-    version = metadata.version("wlk-core")
-    yield "wlk-core", f"{version}, Python {platform.python_version()}, {system}"
-    yield "packages", ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
-    yield "plugins", ", ".join(plugin.title for plugin in registry.plugins()) or "none"
-    path = config_path()
-    yield "config", f"{path}{'' if path.exists() else ' (does not exist)'}"
-    try:
-        cache = cache_directory()
-        models = list_models(registry.specs())
-    except WLKError as error:
-        yield "models", str(error)
-        return
-    there = {(row.repo, row.revision) for row in models if row.state == "cached"}
-    disk = next(parent for parent in (cache, *cache.parents) if parent.exists())
-    free = shutil.disk_usage(disk).free / 1e9
-    yield "models", f"{cache}: {len(there)} complete, {free:.1f} GB free"
-
-
 def _checked(specs: Sequence[BackendSpec]) -> dict[str, CheckResult]:
-    """Load the backends that may be used unnamed, some at the same time."""
-    names = [spec.name for spec in specs if _row(spec, None).is_usable]
-    if names and sys.stderr.isatty():
-        echo(f"loading {', '.join(names)} ...", err=True)
+    """Load backends, some at the same time."""
+    if specs and sys.stderr.isatty():
+        echo(f"loading {', '.join(spec.name for spec in specs)} ...", err=True)
     check = partial(check_backend, timeout_seconds=_TIME_LIMIT_SECONDS)
     with ThreadPoolExecutor(min(_MAX_PROCESSES, os.cpu_count() or 1)) as pool:
-        usable = [spec for spec in specs if spec.name in names]
-        return dict(zip(names, pool.map(check, usable), strict=True))
+        return dict(zip((spec.name for spec in specs), pool.map(check, specs), strict=True))
 
 
 def _row(spec: BackendSpec, result: CheckResult | None) -> _Row:
@@ -184,7 +169,7 @@ def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
             "version": plugin.version,
             "status": "broken" if error else "ok",
             "backends": [spec.name for spec in plugin.backends],
-            "commands": [spec.name for spec in plugin.commands],
+            "commands": [spec.name for spec in plugin.specs if spec.kind == "command"],
             "error": error,
         }
         for plugin in registry.plugins()
@@ -236,19 +221,6 @@ def check_backend(spec: BackendSpec, *, timeout_seconds: float = _PATIENCE_SECON
         detail="".join(finished.stdout.strip().splitlines()[-1:]),
         seconds=time.perf_counter() - began,
     )
-
-
-def report(registry: Registry, name: str, *, as_json: bool) -> None:
-    """Check a backend and print how that went; BackendUnavailable has the reason of a failure."""
-    result = check_backend(registry.spec(name))
-    if as_json:
-        row = {"name": name, "ok": not result.error, "model": result.model, "error": result.error}
-        echo(json.dumps(row, indent=2))
-    if result.error is not None:
-        raise BackendUnavailable(result.error)
-    if not as_json:
-        detail = f"; {result.detail}" if result.detail else ""
-        echo(f"{name}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}")
 
 
 def _model(spec: BackendSpec) -> str | None:

@@ -11,7 +11,7 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import Choice, stream_options
-from wlk_core.cli.outputs import StandardOutput, check_target
+from wlk_core.cli.outputs import SUFFIXES, FileOutput, StandardOutput, check_target
 from wlk_core.errors import AudioDeviceError
 
 if TYPE_CHECKING:
@@ -63,12 +63,7 @@ def listen(
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
     from wlk_core.cli.live_run import FileSource, LiveRun  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import (  # noqa: PLC0415 -- brings numpy
-        Outcome,
-        WavFile,
-        new_save,
-        new_writer,
-    )
+    from wlk_core.cli.writers import Outcome, WavFile, Writer  # noqa: PLC0415 -- brings numpy
     from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
     from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
 
@@ -82,7 +77,7 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
-    paths = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
+    targets = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
     registry = registry_of(context)
     choice = Choice(registry, **flags)
     settings = choice.settings
@@ -91,7 +86,7 @@ def listen(
     else:
         audio_duration(file)
     with ExitStack() as stack:
-        results, is_terminal = sys.stdout, sys.stdout.isatty()
+        results = sys.stdout
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         speakers = None
         if diarizer is not None:
@@ -99,7 +94,8 @@ def listen(
         with loading(f"{settings.spec.name} {settings.model}"):
             backend = stack.enter_context(settings.load(registry))
             backend.warmup()
-        view = stack.enter_context(LiveView())
+        view = LiveView()
+        stack.callback(view.hide)
         processor = backend.create_processor(
             language=settings.language, task=choice.task, **settings.options.stream
         )
@@ -108,45 +104,44 @@ def listen(
         stack.enter_context(closing(source))
         title = "microphone" if file is None else Path(file).name
         view.begin(title, None)
-        output = StandardOutput(results, view.hide if is_terminal else lambda: None)
+        output = StandardOutput(results, view.hide)
+        documents = [
+            Writer(style, FileOutput(path, is_whole=is_whole), is_live=is_whole)
+            for path, style in targets.items()
+            if style != "wav"
+            for is_whole in [style == "json" or speakers is not None]
+        ]
+        session = Session(
+            processor,
+            gate=silence_gate(choice.vad),
+            diarizer=speakers,
+            rate=source.rate,
+            skip_ticks_after=SKIP_TICKS_AFTER,
+        )
         run = LiveRun(
             source=source,
-            session=Session(
-                processor,
-                gate=silence_gate(choice.vad),
-                diarizer=speakers,
-                rate=source.rate,
-                skip_ticks_after=SKIP_TICKS_AFTER,
-            ),
-            processor=processor,
+            session=session,
             view=view,
-            writer=new_writer("text", output, by_line=is_terminal and view.is_live),
-            saves=[
-                new_save(path, has_speakers=speakers is not None)
-                for path in paths
-                if path.suffix.lower() != ".wav"
-            ],
-            sounds=[WavFile(path, source.rate) for path in paths if path.suffix.lower() == ".wav"],
-            outcome=Outcome(
-                file=title,
-                backend=settings.spec.name,
-                model=settings.model,
-                language=settings.language,
-            ),
+            writer=Writer("text", output, by_line=results.isatty() and view.is_live),
+            saves=documents,
+            sounds=[WavFile(path, source.rate) for path in targets if targets[path] == "wav"],
+            outcome=Outcome.of(title, settings),
         )
         return run.execute()
 
 
-def _check_saves(saves: Sequence[str], *, is_forced: bool, recordings: Sequence[str]) -> list[Path]:
-    from wlk_core.cli.writers import SAVE_STYLES  # noqa: PLC0415 -- brings numpy
-
-    paths: dict[Path, Path] = {}
+def _check_saves(
+    saves: Sequence[str], *, is_forced: bool, recordings: Sequence[str]
+) -> dict[Path, str]:
+    """Return the files of --save and the format of each."""
+    styles = {SUFFIXES[style]: style for style in ("text", "srt", "vtt", "json")} | {".wav": "wav"}
+    targets: dict[Path, str] = {}
     for path in map(Path, saves):
-        if path.suffix.lower() not in SAVE_STYLES:
-            endings = ", ".join(SAVE_STYLES)
+        if path.suffix.lower() not in styles:
+            endings = ", ".join(styles)
             raise click.UsageError(f"--save {path}: expected a file that ends with {endings}")
         check_target(path, "--save", recordings=recordings, is_forced=is_forced)
-        if path.resolve() in paths:
+        if path.resolve() in {other.resolve() for other in targets}:
             raise click.UsageError(f"--save {path} is given twice")
-        paths[path.resolve()] = path
-    return list(paths.values())
+        targets[path] = styles[path.suffix.lower()]
+    return targets

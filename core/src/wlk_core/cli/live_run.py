@@ -13,22 +13,20 @@ import numpy as np
 
 from wlk_core.audio import decode_file, rechunk
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.terminal import echo, print_error
+from wlk_core.cli.terminal import print_error
 from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.microphone import Captured
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import AudioGap, End, Failure, Lag, SpeakerTurn
-from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from wlk_core.cli.live_view import LiveView
     from wlk_core.cli.writers import Outcome, WavFile, Writer
     from wlk_core.microphone import Microphone
-    from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Session
     from wlk_core.session.events import Event
 
@@ -48,17 +46,15 @@ class LiveRun:
 
     source: Microphone | FileSource
     session: Session
-    processor: OnlineProcessor
     view: LiveView
     writer: Writer
     saves: list[Writer]  # a file that cannot be written is dropped, and the others go on
     sounds: list[WavFile]
     outcome: Outcome
-    has_failed: bool = False
+    _has_failed: bool = False
     _waiting: deque[Captured] = attrs.field(factory=deque)  # what the session does not take yet
     _problem: str | None = None
     _has_lagged: bool = False
-    _speaker: str = ""  # who spoke last, for the live view
     _began: float = attrs.field(factory=time.perf_counter)
 
     def execute(self) -> int:
@@ -89,11 +85,10 @@ class LiveRun:
             self._fail(error)
         finally:
             STOPS.hold()
-            self._save(self.saves, lambda save: save.finish(self.outcome))
-            self._save(self.sounds, lambda sound: sound.finish())
+            self._save(self.saves, methodcaller("finish", self.outcome))
+            self._save(self.sounds, methodcaller("finish"))
             self.writer.finish(self.outcome)
-        self._summarise()
-        return status or int(self.has_failed)
+        return status or int(self._has_failed)
 
     def _capture(self) -> None:
         while True:
@@ -107,7 +102,10 @@ class LiveRun:
                 self._receive(self._waiting.popleft())
             if self.session.has_work:
                 self._show(self.session.step())
-            self._note()
+            if self.source.problem != self._problem:
+                self._problem = self.source.problem
+                if self._problem is not None:
+                    self._line(self._problem)
 
     def _receive(self, block: Captured) -> None:
         pcm = pcm16(block.audio)
@@ -134,43 +132,17 @@ class LiveRun:
                     raise event.error
                 self._line(event.error)
             elif isinstance(event, SpeakerTurn):
-                self._speaker = f"  {event.span.speaker}"
+                self.view.note(str(event.span.speaker))
             elif isinstance(event, Lag) and not self._has_lagged:
                 self._has_lagged = True
-                self._line(self._too_slow(event))
+                self._line(
+                    f"{self.outcome.model} is too slow for live audio on this machine, and leaves "
+                    "out ticks until it has caught up; choose a smaller model, or longer ticks "
+                    "with --option tick_seconds=SECONDS"
+                )
             elif isinstance(event, AudioGap):
                 seconds = event.end - event.start
                 self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
-
-    def _too_slow(self, lag: Lag) -> str:
-        stats = self.processor.stats
-        factor = stats.busy_seconds / max(stats.audio_seconds - lag.seconds, 0.1)
-        return (
-            f"{self.outcome.model} is too slow for live audio: it takes {factor:.1f} s for a "
-            "second of audio on this machine, and leaves out ticks until it has caught up; choose "
-            "a smaller model, or longer ticks with --option tick_seconds=SECONDS"
-        )
-
-    def _note(self) -> None:
-        """Show lag and speaker; print what is wrong with the device once."""
-        if self.source.problem != self._problem:
-            self._problem = self.source.problem
-            if self._problem is not None:
-                self._line(self._problem)
-        lag = self.session.backlog_seconds
-        late = f"{lag:.1f} s late" if lag >= 1 else ""
-        self.view.note(f"{late}{printable(self._speaker)}")
-
-    def _summarise(self) -> None:
-        """Print length and latency, on a terminal."""
-        latency = self.outcome.latency
-        if self.view.is_live and latency is not None:
-            self.view.hide()
-            echo(
-                f"{self.outcome.audio_time:.1f} s of audio, {latency.words} words, final "
-                f"{latency.median:.2f} s after their end (median; 90 % within {latency.p90:.2f} s)",
-                err=True,
-            )
 
     def _save(self, saves: list[T], call: Callable[[T], None]) -> None:
         for save in list(saves):
@@ -178,11 +150,11 @@ class LiveRun:
                 call(save)
             except OSError as error:
                 saves.remove(save)
-                self.has_failed = True
+                self._has_failed = True
                 self._line(error)
 
     def _fail(self, error: Exception) -> None:
-        self.has_failed = True
+        self._has_failed = True
         self.outcome.incomplete = str(error)
         self._line(error)
 
@@ -199,43 +171,31 @@ class FileSource:
 
     def __init__(self, file: str) -> None:
         self._chunks = rechunk(decode_file(file), round(_CHUNK_SECONDS * SAMPLE_RATE))
-        self._timed = self._with_times()
-        self._next: tuple[float, NDArray[np.float32]] | None = None
-        self._error: AudioFormatError | OSError | None = None
+        self._next = next(self._chunks, None)
+        self._due = time.monotonic()  # when the chunk before `_next` has been spoken
 
-    def read(self, timeout: float) -> list[Captured] | None:
+    def read(self, timeout: float) -> Iterable[Captured] | None:
         """
         Return the chunks that are due, waiting up to *timeout* seconds for one; None at the end.
 
-        Raises:
-            AudioFormatError, OSError: the file cannot be read, or not to its end.
-
+        Iterating raises AudioFormatError or OSError where the file cannot be read to its end, after
+        the chunks before that.
         """
-        if self._next is None:
-            self._next = next(self._timed, None)
-            if self._error is not None:
-                raise self._error
-            if self._next is None:
-                return None
-        time.sleep(max(0.0, min(timeout, self._next[0] - time.monotonic())))
-        captured = []
-        while self._next is not None and self._next[0] <= time.monotonic():
-            captured.append(Captured(self._next[1]))
-            self._next = next(self._timed, None)
-        return captured
+        return None if self._next is None else self._spoken(timeout)
 
     def close(self) -> None:
         """Release nothing, because the file is closed at its end."""
 
-    def _with_times(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
-        """Yield each chunk and when it has been spoken; keep an error for later."""
-        due: float | None = None
-        try:
-            for chunk in self._chunks:
-                due = (time.monotonic() if due is None else due) + len(chunk) / SAMPLE_RATE
-                yield due, chunk
-        except (AudioFormatError, OSError) as error:
-            self._error = error  # raised after the chunks before it were returned
+    def _spoken(self, timeout: float) -> Iterator[Captured]:
+        while self._next is not None:
+            due = self._due + len(self._next) / SAMPLE_RATE
+            time.sleep(max(0.0, min(timeout, due - time.monotonic())))
+            if due > time.monotonic():
+                return
+            timeout, self._due = 0.0, due
+            chunk, self._next = self._next, None  # of a file that cannot be read any further
+            yield Captured(chunk)
+            self._next = next(self._chunks, None)
 
 
 def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:

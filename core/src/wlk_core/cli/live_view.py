@@ -1,125 +1,82 @@
-"""The live view: open caption, hypothesis and position, on standard error if it is a terminal."""
+"""The live view: position, open caption and hypothesis in one line, on a terminal."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+import shutil
 import sys
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import click
 
+from wlk_core._line_breaks import column_count
+from wlk_core.cli.writers import committed
 from wlk_core.segments import SegmentBuilder
-from wlk_core.session import Commit, HypothesisChange
+from wlk_core.session import HypothesisChange
 from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.live import Live
-    from rich.text import Text
-
     from wlk_core.session.events import Event
 
 __all__ = ["LiveView", "loading"]
 
-_REDRAWS = 12  # a second; a file is transcribed faster than text can be read
-
 
 class LiveView:
-    """A few lines at the bottom of a terminal, redrawn in place; nothing without a terminal."""
+    """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
 
-    def __init__(self, live: Live | None = None, *, shows_committed: bool = True) -> None:
-        self._live = live or _new_live()
+    def __init__(self, *, shows_committed: bool = True) -> None:
+        self.is_live = _is_terminal()
         self._shows_committed = shows_committed
-        self._title = self._length = self._note = ""
-        self._captions = SegmentBuilder()
-        self._open = self._hypothesis = ""
-        self._audio_time = 0.0
-
-    @property
-    def is_live(self) -> bool:
-        """Whether anything is drawn."""
-        return self._live is not None
+        self.begin("", None)
 
     def begin(self, title: str, duration: float | None) -> None:
         """Begin another recording."""
-        self._title = printable(title)
-        self._length = "" if duration is None else f" of {_clock(duration)}"
+        length = "" if duration is None else f" of {_clock(duration)}"
+        self._title, self._note = f"{length}  {title}", ""
         self._captions = SegmentBuilder()
         self._open = self._hypothesis = ""
         self._audio_time = 0.0
-        self._draw()
 
     def show(self, event: Event) -> None:
-        """Update the view from an event; the next redraw shows it."""
-        if self._live is None:
+        """Draw an event."""
+        if not self.is_live:
             return
         self._audio_time = event.audio_time
-        if isinstance(event, Commit):
-            for token in event.tokens:
-                ended = self._captions.push(token)
-                self._open = token.text if ended else self._open + token.text
-        elif isinstance(event, HypothesisChange):
+        for token in committed(event):
+            ended = self._captions.push(token)
+            self._open = token.text if ended else self._open + token.text
+            self._hypothesis = ""  # until the event with what is left of it
+        if isinstance(event, HypothesisChange):
             self._hypothesis = event.transcript.text
-        self._draw()
+        click.echo(f"\r\x1b[K{self.line()}\r", nl=False, err=True)
 
     def note(self, text: str) -> None:
-        """Draw a short text beside the position with the next redraw."""
-        self._note = f"  {text}"
-        self._draw()
+        """Draw a short text beside the position, from the next event on."""
+        self._note = f"  {text}" if text else ""
 
     def hide(self) -> None:
-        """Leave an empty line for text on the same terminal; the next event draws again."""
-        if self._live is not None:
-            self._live.update("", refresh=True)
+        """Clear the line for text on the same terminal; the next event draws again."""
+        if self.is_live:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self.hide()
-            self._live.stop()
-
-    def _draw(self) -> None:
-        if self._live is not None:
-            self._live.update(self._view())
-
-    def _view(self) -> Text:
-        from rich.text import Text  # noqa: PLC0415 -- only where there is a terminal
-
-        view = Text(plain(self._open).lstrip() if self._shows_committed else "")
+    def line(self) -> str:
+        """Return what fits into a line: the position, and the newest words."""
+        position = printable(f"{_clock(self._audio_time)}{self._title}{self._note}")
+        words = plain(self._open).lstrip() if self._shows_committed else ""
         hypothesis = plain(self._hypothesis)
-        view.append(hypothesis if view else hypothesis.lstrip(), style="dim")
-        position = f"{_clock(self._audio_time)}{self._length}  {self._title}{self._note}"
-        return view.append("\n" if view else "").append(position, style="dim cyan")
-
-
-def _new_live() -> Live | None:
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    from rich.console import Console  # noqa: PLC0415 -- only where there is a terminal
-    from rich.live import Live  # noqa: PLC0415 -- only where there is a terminal
-
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal or console.is_dumb_terminal:
-        return None
-    return Live(
-        console=console,
-        refresh_per_second=_REDRAWS,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        vertical_overflow="crop",
-    )
+        hypothesis = hypothesis if words else hypothesis.lstrip()
+        room = shutil.get_terminal_size().columns - column_count(position) - 3
+        while words + hypothesis and column_count(words + hypothesis) > room:
+            words, hypothesis = (words[1:], hypothesis) if words else ("", hypothesis[1:])
+        return f"{click.style(position, fg='cyan')}  {words}{click.style(hypothesis, dim=True)}"
 
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Print on a terminal what is being loaded, and erase it afterwards."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not _is_terminal():
         yield
         return
     click.echo(f"loading {printable(what)} ...\r", err=True, nl=False)  # \r: a bar may follow
@@ -127,6 +84,10 @@ def loading(what: str) -> Iterator[None]:
         yield
     finally:
         click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _clock(seconds: float) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import importlib
 import os
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.terminal import PrintableFormatter, print_error
+from wlk_core.cli.terminal import print_error, printable_formatter
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ _COMMANDS = {
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
+_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point
+_SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
+
 # Commands of other distributions of this project, and how to install each.
 _INSTALLABLE = {"serve": "pip install wlk-serve"}
 
@@ -63,7 +68,8 @@ class HelpfulGroup(click.Group):
 class _LazyGroup(HelpfulGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return our own commands in the order of the help, and those of plugins."""
-        return list(dict.fromkeys((*_COMMANDS, *registry_of(ctx).commands())))
+        del ctx
+        return list(_listed_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; a plugin cannot replace one of ours."""
@@ -91,10 +97,33 @@ class _LazyGroup(HelpfulGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
-        ours = {name: about for name, (_, about) in _COMMANDS.items()}
-        rows = ours | registry_of(ctx).commands() | ours
+        del ctx
         with formatter.section("Commands"):
-            formatter.write_dl(list(rows.items()))
+            formatter.write_dl(list(_listed_commands().items()))
+
+
+def _listed_commands() -> dict[str, str]:
+    """
+    Return every command with its line in the help, that of a plugin from its distribution.
+
+    Importing importlib.metadata and reading entry points with it would take as long as all the rest
+    of --help.
+    """
+    listed = {name: about for name, (_, about) in _COMMANDS.items()}
+    for folder in dict.fromkeys(sys.path):
+        with suppress(OSError):  # not a folder
+            for name in sorted(os.listdir(folder or ".")):  # noqa: PTH208 -- pathlib takes 3 ms
+                if name.endswith(".dist-info"):
+                    for command in _COMMAND.findall(_text_of(folder, name, "entry_points.txt")):
+                        about = _SUMMARY.search(_text_of(folder, name, "METADATA"))
+                        listed.setdefault(command, about[1] if about else "")
+    return listed
+
+
+def _text_of(*path: str) -> str:
+    with suppress(OSError), open("/".join(path), encoding="utf-8") as file:  # noqa: PTH123 -- as above
+        return file.read()
+    return ""
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -220,7 +249,6 @@ def registry_of(context: click.Context) -> Registry:
     The first call finds the installed plugins.  From then on only errors are logged, because a
     recovered failure is not worth a line and any other is printed by the command itself.
     """
-    from contextlib import redirect_stdout  # noqa: PLC0415 -- as below
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
@@ -228,12 +256,11 @@ def registry_of(context: click.Context) -> Registry:
     root = context.find_root()
     if root.obj is None:
         handler = logging.StreamHandler()
-        handler.setFormatter(PrintableFormatter("wlk-core: %(message)s"))
+        handler.setFormatter(printable_formatter("wlk-core: %(message)s"))
         logging.basicConfig(handlers=[handler], level=logging.ERROR)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj
-    registry.watch = lambda _plugin: redirect_stdout(sys.stderr)  # prints at import
     return registry
 
 

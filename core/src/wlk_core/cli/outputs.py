@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUFFIXES",
+    "ArrayOutput",
     "FileOutput",
     "StandardOutput",
     "check_target",
     "plan_outputs",
-    "replace_file",
 ]
 
 #: The ending of a file in each format.
@@ -28,10 +28,10 @@ _STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
 
 @attrs.frozen
 class StandardOutput:
-    """Standard output; `before` clears what is drawn on the same terminal."""
+    """Standard output; `before` clears what may be drawn on the same terminal."""
 
     stream: TextIO
-    before: Callable[[], None] = lambda: None
+    before: Callable[[], None]
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names standard output."""
@@ -44,60 +44,75 @@ class StandardOutput:
         except OSError as error:
             raise OSError(f"cannot write standard output: {error.strerror or error}") from error
 
-    def close(self, *, is_complete: bool = True) -> None:
+    def close(self, *, is_complete: bool) -> None:
         """Leave it open for the next result."""
 
 
 @attrs.define
+class ArrayOutput:
+    """The objects of several files in one JSON array, valid once it is ended."""
+
+    _output: StandardOutput | FileOutput | ArrayOutput
+    _is_empty: bool = True
+
+    def write(self, text: str) -> None:
+        """Write one object."""
+        self._output.write(("[\n" if self._is_empty else ",\n") + text.rstrip("\n"))
+        self._is_empty = False
+
+    def close(self, *, is_complete: bool) -> None:
+        """Leave it open for the next object."""
+
+    def end(self) -> None:
+        """Close the bracket."""
+        self._output.write("[]\n" if self._is_empty else "\n]\n")
+
+
+@attrs.define
 class FileOutput:
-    """A file, device or pipe that is opened with the first text and can be followed."""
+    """
+    A file, device or pipe that is opened with the first text and can be followed.
+
+    With `is_whole` each text replaces the one before, all of it or nothing.
+    """
 
     path: Path
+    is_whole: bool = False
     _file: BinaryIO | None = None
 
     def write(self, text: str) -> None:
-        """Append without a buffer; OSError names the file."""
-        if text:  # a transcript that is replaced stays until the new one has words
-            self._append(encoded(text))
+        """Append without a buffer, or replace; OSError names the file."""
+        self._write(encoded(text))
 
     def close(self, *, is_complete: bool = True) -> None:
         """Close the file; only a complete result is written where it is empty."""
-        if is_complete:
-            self._append(b"")
+        if is_complete and not self.is_whole:
+            self._write(b"")
         if self._file is not None:
             self._file.close()
 
-    def _append(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         try:
+            if self.is_whole and (self.path.is_file() or not self.path.exists()):
+                self._replace(data)
+                return
             if self._file is None:
                 self._file = self.path.open("wb", buffering=0)
             while data:
                 data = data[self._file.write(data) :]
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise OSError(
+                f"cannot write {self.path}: {error.strerror or error}; choose another path"
+            ) from error
 
-
-def replace_file(path: Path, text: str) -> None:
-    """
-    Let the file *path* contain *text*, all of it or none; a device or a pipe is written.
-
-    Raises:
-        OSError: it cannot be written; the message names it.
-
-    """
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(encoded(text))
-            return
-        target = Path(os.path.realpath(path))  # a symbolic link keeps leading to its file
+    def _replace(self, data: bytes) -> None:
+        target = Path(os.path.realpath(self.path))  # a symbolic link keeps leading to its file
         draft = target.with_name(f".wlk-{os.getpid()}.part")
         try:
-            draft.write_bytes(encoded(text))
+            draft.write_bytes(data)
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def encoded(text: str) -> bytes:
@@ -182,7 +197,3 @@ def _names(files: Sequence[str], extension: str) -> list[str]:
             f"several recordings are called {doubled[0]}; transcribe each with its own --output"
         )
     return [name + extension for name in names]
-
-
-def _unwritable(path: Path, error: OSError) -> OSError:
-    return OSError(f"cannot write {path}: {error.strerror or error}; choose another path")

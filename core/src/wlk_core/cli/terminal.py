@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-import logging
 import os
-import shutil
 import sys
-import textwrap
 from typing import TYPE_CHECKING
 
 import click
@@ -16,8 +13,9 @@ from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    import logging
 
-__all__ = ["PrintableFormatter", "echo", "megabytes", "paragraph", "print_error", "table"]
+__all__ = ["echo", "megabytes", "paragraph", "print_error", "printable_formatter", "table"]
 
 _MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
@@ -34,12 +32,15 @@ def print_error(message: object, name: str = "wlk-core") -> None:
         echo(f"{name}: {' '.join(str(message).split())}", err=True)
 
 
-class PrintableFormatter(logging.Formatter):
-    """Format log records with terminal control sequences escaped."""
+def printable_formatter(style: str) -> logging.Formatter:
+    """Return a formatter of log records that escapes terminal control sequences."""
+    import logging  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the lines of a record."""
-        return "\n".join(map(printable, super().format(record).split("\n")))
+    class PrintableFormatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return "\n".join(map(printable, super().format(record).split("\n")))
+
+    return PrintableFormatter(style)
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
@@ -66,6 +67,9 @@ def megabytes(size: int | None) -> str:
 
 
 def _wrapped(head: str, text: str) -> str:
+    import shutil  # noqa: PLC0415 -- not for `wlk-core --help`
+    import textwrap  # noqa: PLC0415 -- as above
+
     # Programs read lines; only people need them short.
     columns = None if "COLUMNS" in os.environ or sys.stdout.isatty() else sys.maxsize
     columns = columns or min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(head)

@@ -12,7 +12,13 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import Choice, stream_options
-from wlk_core.cli.outputs import SUFFIXES, StandardOutput, plan_outputs
+from wlk_core.cli.outputs import (
+    SUFFIXES,
+    ArrayOutput,
+    FileOutput,
+    StandardOutput,
+    plan_outputs,
+)
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
 from wlk_core.errors import OptionError, WLKError
@@ -48,6 +54,7 @@ __all__ = ["session_events", "transcribe"]
 )
 @click.option(
     "--output",
+    "target",
     metavar="PATH",
     type=click.Path(),
     help="File for the result, or directory for several.  [default: standard output]",
@@ -62,7 +69,7 @@ def transcribe(
     chunk_seconds: float,
     realtime: bool,
     style: str | None,
-    output: str | None,
+    target: str | None,
     force: bool,
     **flags: Any,
 ) -> int:
@@ -72,49 +79,44 @@ def transcribe(
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.
     """
-    plan = plan_outputs(files, output, style, is_forced=force)
+    plan = plan_outputs(files, target, style, is_forced=force)
     registry = registry_of(context)
     choice = Choice(registry, **flags)
-    spec = choice.settings.spec
+    settings = choice.settings
     jobs = []
-    for file, target in zip(files, plan, strict=True):
+    for file, (kind, path) in zip(files, plan, strict=True):
         try:  # before a model is loaded for it
-            jobs.append((file, *target, _duration(file)))
+            jobs.append((file, kind, path, _duration(file)))
         except (WLKError, OSError) as error:
             _report(file, error)
     failures = len(files) - len(jobs)
 
     from wlk_core.audio import may_be_live  # noqa: PLC0415 -- brings av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import ArrayOutput, Outcome, new_writer  # noqa: PLC0415 -- as above
+    from wlk_core.cli.writers import Outcome, Writer  # noqa: PLC0415 -- as above
 
     with ExitStack() as stack:
         view = LiveView()
-        is_terminal = sys.stdout.isatty()
-        results: Output = StandardOutput(sys.stdout, view.hide if is_terminal else lambda: None)
+        by_line = sys.stdout.isatty() and view.is_live
+        results: Output = StandardOutput(sys.stdout, view.hide)
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         if jobs:
-            with loading(f"{spec.name} {choice.settings.model}"):
-                backend = stack.enter_context(choice.settings.load(registry))
-            stack.enter_context(view)
+            with loading(f"{settings.spec.name} {settings.model}"):
+                backend = stack.enter_context(settings.load(registry))
+            stack.callback(view.hide)
         if plan[0] == ("json", None) and len(files) > 1:
-            results = array = ArrayOutput(results)
-            stack.callback(array.end)
+            results = ArrayOutput(results)
+            stack.callback(results.end)
             stack.callback(STOPS.hold)
-        for number, (file, chosen, path, duration) in enumerate(jobs, 1):
+        for number, (file, kind, path, duration) in enumerate(jobs, 1):
             count = f"  ({number} of {len(jobs)})" if len(files) > 1 else ""
             view.begin(f"{Path(file).name}{count}", duration)
-            options = choice.settings.options.stream
+            options = settings.options.stream
             if not realtime and not may_be_live(file):
-                options = spec.recording_options(options)
-            by_line = is_terminal and view.is_live
-            writer = new_writer(chosen, path or results, by_line=by_line and path is None)
-            outcome = Outcome(
-                file=file,
-                backend=spec.name,
-                model=choice.settings.model,
-                language=choice.settings.language,
-            )
+                options = settings.spec.recording_options(options)
+            output = results if path is None else FileOutput(path, is_whole=kind == "json")
+            writer = Writer(kind, output, by_line=by_line and path is None)
+            outcome = Outcome.of(file, settings)
             events = session_events(
                 backend,
                 outcome,
@@ -126,9 +128,6 @@ def transcribe(
             )
             try:
                 _write(events, outcome, writer, view)
-                if not outcome.has_words:
-                    view.hide()
-                    print_error(f"{file}: no words were recognised by model {outcome.model}")
             except (BrokenPipeError, OptionError):
                 raise  # it would be the same with every other file
             except (WLKError, OSError) as error:
@@ -195,6 +194,9 @@ def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: Liv
         STOPS.hold()
         writer.finish(outcome)
     STOPS.release()
+    if not outcome.has_words:
+        view.hide()
+        print_error(f"{outcome.file}: no words were recognised by model {outcome.model}")
 
 
 def _duration(file: str) -> float | None:

@@ -1,18 +1,15 @@
-"""Results in each format: written as the events of a session happen, or as a whole document."""
+"""Results in each format, as text that grows with the events of a session or is written anew."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
 import attrs
 
-from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, srt_text, vtt_cue, vtt_text
-from wlk_core.cli.outputs import SUFFIXES, FileOutput, replace_file
+from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, vtt_cue
 from wlk_core.segments import SegmentBuilder, segments_from_tokens
 from wlk_core.session import (
     Commit,
@@ -26,27 +23,18 @@ from wlk_core.session.records import round_seconds, segment_record, silence_reco
 from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from wlk_core.cli.outputs import StandardOutput
+    from wlk_core.cli.outputs import ArrayOutput, FileOutput, StandardOutput
+    from wlk_core.config import Settings
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
     from wlk_core.session import End, LatencySummary
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = [
-    "SAVE_STYLES",
-    "ArrayOutput",
-    "Outcome",
-    "Output",
-    "WavFile",
-    "Writer",
-    "new_save",
-    "new_writer",
-]
-
-SAVE_STYLES = {SUFFIXES[style]: style for style in ("text", "srt", "vtt", "json")} | {".wav": "wav"}
+__all__ = ["Outcome", "Output", "WavFile", "Writer", "committed"]
 
 _REWRITE_SECONDS = 5.0  # of audio after which a document is rewritten within an utterance
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
@@ -67,10 +55,16 @@ class Outcome:
     has_words: bool = False
     incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
 
+    @classmethod
+    def of(cls, file: str, settings: Settings) -> Outcome:
+        """Return the outcome of a recording before its session."""
+        name, model, language = settings.spec.name, settings.model, settings.language
+        return cls(file=file, backend=name, model=model, language=language)
+
     def add(self, event: Event) -> None:
         """Update it from an event."""
         self.audio_time = event.audio_time
-        for token in event.tokens if isinstance(event, Commit) else ():
+        for token in committed(event):
             self.language = token.detected_language or self.language
             self.has_words = True
 
@@ -94,100 +88,92 @@ class Outcome:
         return {} if self.stats is None else _rounded(self.stats)
 
 
-@attrs.define
-class TextWriter:
-    """Words as they are committed, a line for each caption."""
+def committed(event: Event) -> tuple[ASRToken, ...]:
+    """Return the tokens of a commit, none of another event."""
+    return event.tokens if isinstance(event, Commit) else ()
 
-    _output: Output
+
+@attrs.define
+class Text:
+    """Words as they are committed, a line for each caption, which begins with its speaker."""
+
     _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
     _is_new_line: bool = True
 
-    def write(self, event: Event, outcome: Outcome) -> None:
-        """Write committed words."""
-        del outcome
-        if isinstance(event, Commit):
-            self._output.write("".join(map(self._spaced, event.tokens)))
+    def push(self, event: Event, _outcome: Outcome) -> str:
+        """Return the committed words."""
+        return "".join(map(self._spaced, committed(event)))
 
-    def finish(self, outcome: Outcome) -> None:
-        """End the last line."""
-        self._output.write("" if self._is_new_line else "\n")
-        self._output.close(is_complete=outcome.incomplete is None)
+    def flush(self, _outcome: Outcome) -> str:
+        """Return the end of the last line."""
+        return "" if self._is_new_line else "\n"
 
     def _spaced(self, token: ASRToken) -> str:
         turns = self._builder.push(token) is not None and not self._is_new_line
         text = plain(token.text)
-        text = text.lstrip() if turns or self._is_new_line else text
-        self._is_new_line = self._is_new_line and not text
+        if turns or self._is_new_line:
+            text = text.lstrip()
+            if text and token.speaker is not None:
+                text = f"{plain(str(token.speaker))}: {text}"
+            self._is_new_line = not text
         return f"\n{text}" if turns else text
 
 
 @attrs.define
-class CaptionWriter:
+class Captions:
     """Captions as `cue` formats them, below `header`, each when it is complete."""
 
-    _output: Output
     _cue: Callable[[int, Segment], str]
     _header: str = ""
     _number: int = 0
     _builder: CaptionBuilder = attrs.field(factory=CaptionBuilder)
 
-    def write(self, event: Event, outcome: Outcome) -> None:
-        """Write the captions that committed words ended."""
-        del outcome
-        for token in event.tokens if isinstance(event, Commit) else ():
-            self._write(self._builder.push(token))
+    def push(self, event: Event, _outcome: Outcome) -> str:
+        """Return the captions that committed words ended."""
+        return "".join(self._text(self._builder.push(token)) for token in committed(event))
 
-    def finish(self, outcome: Outcome) -> None:
-        """Write the last caption; without any, the header alone."""
-        self._write(self._builder.flush())
-        is_complete = outcome.incomplete is None
-        self._output.write(self._header if is_complete and not self._number else "")
-        self._output.close(is_complete=is_complete)
+    def flush(self, outcome: Outcome) -> str:
+        """Return the last caption; without any, the header alone."""
+        text = self._text(self._builder.flush())
+        return text or (self._header if outcome.incomplete is None and not self._number else "")
 
-    def _write(self, segment: Segment | None) -> None:
-        if segment is not None:
-            self._number += 1
-            header = self._header if self._number == 1 else ""
-            self._output.write(header + self._cue(self._number, segment))
+    def _text(self, segment: Segment | None) -> str:
+        if segment is None:
+            return ""
+        self._number += 1
+        return (self._header if self._number == 1 else "") + self._cue(self._number, segment)
 
 
-@attrs.define
-class JSONLinesWriter:
-    """A JSON object a line for each event that scripts get; failures that pass are logged."""
+class JSONLines:
+    """Each event as one line of JSON, an "end" event with the figures of the session last."""
 
-    _output: Output
-
-    def write(self, event: Event, outcome: Outcome) -> None:
-        """Write the event."""
-        del outcome
+    def push(self, event: Event, _outcome: Outcome) -> str:
+        """Return the line of an event that has one."""
         if isinstance(event, Commit):
-            fields: dict[str, Any] = {"tokens": list(map(token_record, event.tokens))}
-            self._write("commit", event.audio_time, fields)
-        elif isinstance(event, HypothesisChange):
-            tokens = list(map(token_record, event.transcript.tokens))
-            fields = {"text": event.transcript.text, "tokens": tokens}
-            self._write("hypothesis", event.audio_time, fields)
-        elif isinstance(event, SilenceSpan):
-            self._write("silence", event.audio_time, silence_record(event.silence))
+            return _line("commit", event.audio_time, tokens=list(map(token_record, event.tokens)))
+        if isinstance(event, HypothesisChange):
+            text, tokens = event.transcript.text, list(map(token_record, event.transcript.tokens))
+            return _line("hypothesis", event.audio_time, text=text, tokens=tokens)
+        if isinstance(event, SilenceSpan):
+            return _line("silence", event.audio_time, **silence_record(event.silence))
+        return ""
 
-    def finish(self, outcome: Outcome) -> None:
-        """Write the end, if the session came to it."""
-        if outcome.wall_seconds is not None:
-            figures = {
-                "latency": None if outcome.latency is None else _rounded(outcome.latency),
-                "wall_seconds": round_seconds(outcome.wall_seconds),
-                "stats": outcome.figures(),
-            }
-            self._write("end", outcome.audio_time, outcome.header() | figures)
-        self._output.close(is_complete=outcome.incomplete is None)
-
-    def _write(self, kind: str, audio_time: float, fields: dict[str, Any]) -> None:
-        record = {"event": kind, "audio_time": round_seconds(audio_time)} | fields
-        self._output.write(json_text(record) + "\n")
+    def flush(self, outcome: Outcome) -> str:
+        """Return the end, if the session came to it."""
+        if outcome.wall_seconds is None:
+            return ""
+        return _line(
+            "end",
+            outcome.audio_time,
+            **outcome.header(),
+            latency=None if outcome.latency is None else _rounded(outcome.latency),
+            wall_seconds=round_seconds(outcome.wall_seconds),
+            stats=outcome.figures(),
+        )
 
 
 @attrs.define
-class DocumentWriter:
+class Document:
     """
     A whole document at the end; with `is_live` also after each utterance, and within a long one.
 
@@ -195,77 +181,77 @@ class DocumentWriter:
     the end a JSON document has the field "incomplete".
     """
 
-    _put: Callable[[str], None]  # replaces what was put before
     _style: str
     _is_live: bool = False
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
-    _written: float = 0.0  # stream time at which it was put last
+    _written: float = 0.0  # stream time at which it was returned last
 
-    def write(self, event: Event, outcome: Outcome) -> None:
-        """Collect the event; write where an utterance ended, or five seconds after the last."""
+    def push(self, event: Event, outcome: Outcome) -> str:
+        """Return the document where an utterance ended, or five seconds after the last."""
         self._timeline.add(event)
         if isinstance(event, SilenceSpan):
             self._silences.append(event.silence)
         is_news = isinstance(event, Commit | SpeakerTurn)
         is_due = is_news and event.audio_time - self._written >= _REWRITE_SECONDS
-        if self._is_live and (is_due or isinstance(event, Endpoint)):
-            self._written = event.audio_time
-            self.finish(attrs.evolve(outcome, incomplete="still running"))
+        if not self._is_live or not (is_due or isinstance(event, Endpoint)):
+            return ""
+        self._written = event.audio_time
+        return self.flush(attrs.evolve(outcome, incomplete="still running"))
 
-    def finish(self, outcome: Outcome) -> None:
-        """Write the document, unless there are no words because of a failure."""
+    def flush(self, outcome: Outcome) -> str:
+        """Return the document, unless there are no words because of a failure."""
         if outcome.incomplete is not None and not outcome.has_words:
-            return
-        self._put(self._text(outcome, self._timeline.tokens))
-
-    def _text(self, outcome: Outcome, tokens: Sequence[ASRToken]) -> str:
-        if self._style == "srt":
-            return srt_text(tokens)
-        if self._style == "vtt":
-            return vtt_text(tokens)
-        segments = segments_from_tokens(tokens)
-        if self._style == "text":
-            speakers = ["" if each.speaker is None else f"{each.speaker}: " for each in segments]
-            pairs = zip(speakers, segments, strict=True)
-            return "".join(f"{plain(speaker + segment.text)}\n" for speaker, segment in pairs)
-        reason = {} if outcome.incomplete is None else {"incomplete": outcome.incomplete}
+            return ""
+        tokens = self._timeline.tokens
+        if self._style != "json":
+            writer = _new_format(self._style)
+            return writer.push(Commit(tuple(tokens), 0.0), outcome) + writer.flush(outcome)
         record = {
             **outcome.header(),
-            **reason,
+            **({} if outcome.incomplete is None else {"incomplete": outcome.incomplete}),
             "text": "".join(token.text for token in tokens).strip(),
             "tokens": list(map(token_record, tokens)),
-            "segments": list(map(segment_record, segments)),
+            "segments": list(map(segment_record, segments_from_tokens(tokens))),
             "silences": list(map(silence_record, self._silences)),
             "stats": outcome.figures(),
         }
-        return json_text(record, indent=2) + "\n"
+        return _json_text(record, indent=2) + "\n"
 
 
-@attrs.define
-class ArrayOutput:
-    """The objects of several files in one JSON array, valid once it is ended."""
-
-    _output: Output
-    _is_empty: bool = True
-
-    def write(self, text: str) -> None:
-        """Write one object."""
-        self._output.write(("[\n" if self._is_empty else ",\n") + text.rstrip("\n"))
-        self._is_empty = False
-
-    def close(self, *, is_complete: bool = True) -> None:
-        """Leave it open for the next object."""
-
-    def end(self) -> None:
-        """Close the bracket."""
-        self._output.write("[]\n" if self._is_empty else "\n]\n")
-
-
-#: Writes text so that it is there even if the program ends now.
+#: A format: what can be written after an event, and the rest in the end, also after a failure.
+Format: TypeAlias = Text | Captions | JSONLines | Document
 Output: TypeAlias = "StandardOutput | FileOutput | ArrayOutput"
-#: One format: `write` what can be written now, `finish` with the rest, also after a failure.
-Writer: TypeAlias = TextWriter | CaptionWriter | JSONLinesWriter | DocumentWriter
+
+
+class Writer:
+    """
+    Write one session's result in the format *style*.
+
+    `by_line` holds back open captions.  With `is_live` the output is rewritten as a whole while the
+    session goes on.
+    """
+
+    def __init__(
+        self, style: str, output: Output, *, by_line: bool = False, is_live: bool = False
+    ) -> None:
+        self._format = (
+            Document(style, is_live=True) if is_live else _new_format(style, by_line=by_line)
+        )
+        self._output = output
+
+    def write(self, event: Event, outcome: Outcome) -> None:
+        """Write what an event adds."""
+        self._put(self._format.push(event, outcome))
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the rest."""
+        self._put(self._format.flush(outcome))
+        self._output.close(is_complete=outcome.incomplete is None)
+
+    def _put(self, text: str) -> None:
+        if text:  # a transcript that is replaced stays until the new one has words
+            self._output.write(text)
 
 
 class WavFile:
@@ -302,7 +288,22 @@ class WavFile:
         self._file.close()
 
 
-def json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
+def _new_format(style: str, *, by_line: bool = False) -> Format:
+    if style == "text":
+        return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
+    if style == "json":
+        return Document(style)
+    if style == "srt":
+        return Captions(srt_cue)
+    return Captions(vtt_cue, VTT_HEADER) if style == "vtt" else JSONLines()
+
+
+def _line(event: str, audio_time: float, **fields: Any) -> str:
+    record = {"event": event, "audio_time": round_seconds(audio_time)} | fields
+    return _json_text(record) + "\n"
+
+
+def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
     """Return JSON in which terminal control sequences are escapes."""
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     lines = text.split("\n")  # line breaks of JSON's own; those of strings are escapes already
@@ -313,26 +314,3 @@ def _rounded(record: Any) -> dict[str, Any]:
     """Return the fields of *record*, seconds with four digits."""
     fields = attrs.asdict(record).items()
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}
-
-
-def new_writer(style: str, output: Output | Path, *, by_line: bool = False) -> Writer:
-    """Return a writer to *output*, or to the file of a path; `by_line` holds back open captions."""
-    if style == "json":
-        put = partial(replace_file, output) if isinstance(output, Path) else output.write
-        return DocumentWriter(put, style)
-    output = FileOutput(output) if isinstance(output, Path) else output
-    if style == "text" and by_line:
-        return CaptionWriter(output, lambda _number, segment: f"{plain(segment.text)}\n")
-    if style == "text":
-        return TextWriter(output)
-    if style == "srt":
-        return CaptionWriter(output, srt_cue)
-    return CaptionWriter(output, vtt_cue, VTT_HEADER) if style == "vtt" else JSONLinesWriter(output)
-
-
-def new_save(path: Path, *, has_speakers: bool) -> Writer:
-    """Return a writer that keeps the file *path* up to date, by its suffix; not for sound."""
-    style = SAVE_STYLES[path.suffix.lower()]
-    if style == "json" or has_speakers:
-        return DocumentWriter(partial(replace_file, path), style, is_live=True)
-    return new_writer(style, path)

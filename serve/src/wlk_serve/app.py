@@ -22,7 +22,7 @@ from starlette.websockets import WebSocket
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.http.admission import Admission, header_keys
-from wlk_serve.http.body import Upload, read_body
+from wlk_serve.http.body import body_parts
 from wlk_serve.http.client_secrets import parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.models.pool import ModelPool
@@ -31,8 +31,8 @@ from wlk_serve.ops.running import RunningSessions
 from wlk_serve.protocols import SocketRoute, TcpRoute, installed_routes
 from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
-from wlk_serve.transcriptions.meter import UploadMeter
 from wlk_serve.transcriptions.route import transcribe_upload
+from wlk_serve.transcriptions.upload import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -145,18 +145,19 @@ class Server:
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
         key_id = self._admission.key_id(header_keys(request.headers))
+        self.sessions.check(key_id)
+        upload = Upload(self._metrics, self._limits, self._usage, key_id)
         with ExitStack() as stack:
-            upload = Upload()
+            stack.callback(upload.finish)
             stack.enter_context(self.sessions.entered(upload, key_id))
-            meter = UploadMeter(self._metrics, self._limits, self._usage, key_id)
-            stack.callback(meter.close)
             return await transcribe_upload(
-                request, self._models, meter, task, upload=upload, resources=stack.pop_all()
+                request, self._models, upload, task, resources=stack.pop_all()
             )
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
-            body = json.loads(await read_body(request, _MAX_JSON_BYTES) or b"{}")
+            parts = [part async for part in body_parts(request, _MAX_JSON_BYTES)]
+            body = json.loads(b"".join(parts) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
         secret_request = parse_secret_request(body)

@@ -67,7 +67,7 @@ def test_every_metric_is_one_that_the_server_counts(expression):
 def test_the_alerts_have_the_limits_of_the_server():
     """Lateness that adds replicas is a warning, lateness that refuses clients is critical."""
     from wlk_serve.models import service  # noqa: PLC0415 -- as above
-    from wlk_serve.ray import autoscaling  # noqa: PLC0415 -- the other tests need no server
+    from wlk_serve.ray import placement  # noqa: PLC0415 -- the other tests need no server
 
     limits = {
         rule["labels"]["severity"]: float(rule["expr"].rpartition(">")[2])
@@ -75,7 +75,7 @@ def test_the_alerts_have_the_limits_of_the_server():
         if "lateness" in rule["expr"]
     }
 
-    assert {"warning": autoscaling._MAX_LATENESS, "critical": service._MAX_LATENESS} == limits
+    assert {"warning": placement._MAX_LATENESS, "critical": service._MAX_LATENESS} == limits
 
 
 def test_every_alert_is_named_once_and_explains_itself():

@@ -11,16 +11,15 @@ pytest.importorskip("ray", reason="runs in the session: nox -s ray")
 
 from ray.serve._private.proxy_request_response import ASGIProxyRequest
 
-from wlk_serve.ray.loaded_models import LoadedModels
-from wlk_serve.ray.routing import ModelRouter
+from wlk_serve.ray.application import ModelRouter
 
 PLACES = 2
 
 
 def replica(name, *models, has_room=False):
     """Return a replica that has reported models; without models it has not reported yet."""
-    report = LoadedModels(default="a", names=models, has_room=has_room, max_sessions=PLACES)
-    return SimpleNamespace(replica_id=name, routing_stats=report.to_json() if models else {})
+    report = {"default": "a", "names": [*models], "has_room": has_room, "max_sessions": PLACES}
+    return SimpleNamespace(replica_id=name, routing_stats=report if models else {})
 
 
 def request(query=b"", header=""):

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["ReplicaSettings"]
 
 
-def _positive(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 < value < math.inf:
-        raise OptionError(f"expected a number above 0 for {attribute.name}, got {value}")
+def _number(default: float, *, is_positive: bool = True) -> Any:
+    """Return the field of a finite number, above 0 or not below it."""
 
+    def check(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
+        if not (value > 0 if is_positive else value >= 0) or value == math.inf:
+            expected = "a number above 0" if is_positive else "0 or more"
+            raise OptionError(f"expected {expected} for {attribute.name}, got {value}")
 
-def _not_negative(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise OptionError(f"expected 0 or more for {attribute.name}, got {value}")
+    return attrs.field(default=default, validator=check)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,20 +60,20 @@ class ReplicaSettings:
     backend: str | None = None
     model: str | None = None
     models: tuple[str, ...] = ()
-    max_models: int = attrs.field(default=1, validator=_positive)
+    max_models: int = _number(1)
     language: str | None = None
     options: tuple[str, ...] = ()
     diarizer: str | None = None
     served_name: str | None = None
     api_key_env: str | None = None
     allow_origins: tuple[str, ...] = ()
-    max_sessions: int = attrs.field(default=20, validator=_positive)
-    session_seconds: float = attrs.field(default=3600.0, validator=_positive)
-    drain_seconds: float = attrs.field(default=20.0, validator=_not_negative)
-    min_replicas: int = attrs.field(default=1, validator=_positive)
-    max_replicas: int = attrs.field(default=1, validator=_positive)
-    num_cpus: float = attrs.field(default=1.0, validator=_not_negative)
-    num_gpus: float = attrs.field(default=0.0, validator=_not_negative)
+    max_sessions: int = _number(20)
+    session_seconds: float = _number(3600.0)
+    drain_seconds: float = _number(20.0, is_positive=False)
+    min_replicas: int = _number(1)
+    max_replicas: int = _number(1)
+    num_cpus: float = _number(1.0, is_positive=False)
+    num_gpus: float = _number(0.0, is_positive=False)
 
     def __attrs_post_init__(self) -> None:
         """Check the settings against each other."""

@@ -1,4 +1,4 @@
-"""How many replicas a load needs, as a policy of Ray Serve."""
+"""Where sessions go on Ray Serve, and how many replicas they need."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ray.serve.config import AutoscalingContext
 
-__all__ = ["LATENESS", "ScalingPolicy", "replica_count"]
+__all__ = ["LATENESS", "ScalingPolicy", "model_rank", "replica_count"]
 
 LATENESS = "lateness"  #: the metric of a replica: the p99 lateness of its steps in seconds
 _FILL = 0.7  # of the sessions of a replica, so that a new one has a place while another starts
@@ -62,3 +62,25 @@ def replica_count(
     if late and 2 * sum(late) > len(late):
         count = max(count, running + 1)
     return count
+
+
+def model_rank(report: Mapping[str, Any], model: str | None, *, requests: int) -> int:
+    """
+    Return how well a replica with a number of *requests* suits a session of *model*, 0 the best.
+
+    First come replicas with the model, then those that can load it, then those that could not when
+    they reported last or that did not report yet, and at the end those without a place.
+
+    Args:
+        report: of `Replica.record_routing_stats`; empty before the first one.
+        model: what the client asks for; None for the default.
+        requests: that the replica has.
+
+    """
+    if not report:
+        return 2
+    if requests >= report["max_sessions"]:
+        return 3
+    if (model or report["default"]) in report["names"]:
+        return 0
+    return 1 if report["has_room"] else 2

@@ -1,10 +1,17 @@
+"""How many replicas a load needs, and the replica that suits a session."""
+
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_serve.ray.autoscaling import replica_count
+from wlk_serve.ray.placement import model_rank, replica_count
+
+
+def loaded(*names, has_room=False):
+    """Return the report of a replica with two places whose default model is a."""
+    return {"default": "a", "names": [*names], "has_room": has_room, "max_sessions": 2}
 
 
 @given(
@@ -33,3 +40,22 @@ def test_another_replica_is_needed_where_most_are_late(latenesses, expected):
     count = replica_count(sessions=10, running=2, max_sessions=10, latenesses=latenesses)
 
     assert expected == count
+
+
+@pytest.mark.parametrize(
+    ("rank", "report", "model", "requests"),
+    [
+        (0, loaded("a", "b"), "b", 0),
+        (0, loaded("a"), None, 1),
+        (1, loaded("b", has_room=True), None, 1),
+        (1, loaded("a", has_room=True), "c", 0),
+        (2, loaded("a"), "c", 0),
+        (2, {}, "c", 0),
+        (2, {}, None, 9),
+        (3, loaded("c", has_room=True), "c", 2),
+        (3, loaded("c", has_room=True), "c", 3),
+    ],
+)
+def test_a_replica_with_the_model_and_a_place_suits_best(rank, report, model, requests):
+    """Then one that can load it, then any other with a place; a client may name no model."""
+    assert rank == model_rank(report, model, requests=requests)

@@ -13,7 +13,7 @@ pytest.importorskip("faster_whisper")
 from wlk_conformance.testing.annotators import ScriptedDiarizer  # noqa: E402 -- after the skips
 from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
 from wlk_core.tokens import SpeakerSpan  # noqa: E402 -- as above
-from wlk_serve.models.diarizers import DiarizerSource  # noqa: E402 -- as above
+from wlk_serve.models.service import DiarizerSource  # noqa: E402 -- as above
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,7 +8,7 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.errors import BackendUnavailable
 from wlk_core.registry import Registry
 from wlk_core.tokens import SpeakerSpan
-from wlk_serve.models.diarizers import DiarizerSource
+from wlk_serve.models.service import DiarizerSource
 
 
 @pytest.fixture

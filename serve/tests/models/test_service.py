@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -129,7 +130,7 @@ def test_the_event_loop_goes_on_while_a_backend_opens_a_stream(service, backend)
         await begun(backend)
         backend.released.set()
         stream = await opening
-        is_stepped = stream.attachment.is_attached
+        is_stepped = not stream.attachment.is_detached
         stream.close()
         return is_stepped
 
@@ -175,9 +176,25 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     monkeypatch.setattr("wlk_serve.models.service._MAX_CALL_SECONDS", max_call_seconds)
     backend.released.set()
 
+    running, release = threading.Event(), threading.Event()
+
+    def long_call():
+        running.set()
+        release.wait(WAIT)
+        return []
+
+    recording = SimpleNamespace(
+        audio_time=0.0, backlog_seconds=0.0, has_work=True, is_over=True,
+        is_ending_utterance=False, step=long_call,
+    )  # fmt: skip
+    service._scheduler.attach(recording, nothing, is_spare=True)
+    assert running.wait(WAIT)
+
     def check():
-        with service._turns.recordings:
+        try:
             asyncio.run(service.check_canary(0.0))
+        finally:
+            release.set()
 
     if is_ready:
         check()
@@ -297,6 +314,6 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
         stream.close()
 
     assert diarizers.closed.is_set()
-    assert not hasattr(stream, "session")
+    assert stream.session is None
     assert stream.attachment is None
     assert "the state could not be released" in caplog.text

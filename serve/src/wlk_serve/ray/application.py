@@ -20,9 +20,8 @@ from wlk_core.registry import Registry
 from wlk_serve.app import Server
 from wlk_serve.http.admission import Admission, read_keys
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.diarizers import DiarizerSource
 from wlk_serve.models.pool import ModelPool
-from wlk_serve.models.service import Service
+from wlk_serve.models.service import DiarizerSource, Service
 from wlk_serve.ops.limits import Limits
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.ray.placement import LATENESS, ScalingPolicy, model_rank

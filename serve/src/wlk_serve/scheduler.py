@@ -112,7 +112,7 @@ class Attachment:
     _on_events: Callable[[list[Event]], object]
     _call: Callable[[Callable[[], object]], object]
     due_times: DueTimes
-    audio_time: float  #: of the session when it was notified last
+    _audio_time: float  # of the session when it was notified last
     is_detached: bool = False
 
     def notify(self) -> None:
@@ -121,7 +121,13 @@ class Attachment:
 
         From any thread, event loops included: it takes microseconds and never waits for a model.
         """
-        self._scheduler.wake(self)
+        session, scheduler = self.session, self._scheduler
+        with scheduler.lock:
+            # A gap moves the audio time without audio, so that no more than what waits has arrived.
+            seconds = min(session.audio_time - self._audio_time, session.backlog_seconds)
+            self._audio_time = session.audio_time
+            self.due_times.receive(scheduler.clock(), max(0.0, seconds))
+            scheduler.enqueue(self)
 
     def detach(self, *, wait: bool = True) -> None:
         """
@@ -194,9 +200,9 @@ class Scheduler:
         count = (os.cpu_count() or 1) if workers is None else workers
         self._tick = float(tick_seconds)
         self._burst = burst_seconds
-        self._clock = clock
+        self.clock = clock
         self._on_step = on_step
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()  #: of `enqueue`
         self._is_closed = False
         self._attachments: set[Attachment] = set()
         self._load = Load()
@@ -205,8 +211,8 @@ class Scheduler:
         # what waits longest: dictionaries keep their order, and a server has too few sessions for
         # a heap to pay off.
         self._waiting: list[dict[Attachment, tuple[float, float]]] = [{} for _ in range(lanes)]
-        self._work = [threading.Condition(self._lock) for _ in range(lanes)]
-        self._step_ended = threading.Condition(self._lock)
+        self._work = [threading.Condition(self.lock) for _ in range(lanes)]
+        self._step_ended = threading.Condition(self.lock)
         self._stepping: dict[Attachment, tuple[int, float]] = {}  # thread and start of each step
         self._threads = [
             threading.Thread(target=self._run, args=(i % lanes,), name=f"wlk-step-{i}", daemon=True)
@@ -227,13 +233,13 @@ class Scheduler:
         Seconds from the deadline to the end of a step, negative where it ended before; None while
         fewer than ten steps were made.
         """
-        with self._lock:
-            return self._load.p99(self._clock())
+        with self.lock:
+            return self._load.p99(self.clock())
 
     def longest_step(self, *, is_spare: bool) -> float:
         """Return how many seconds the oldest step of a kind has lasted; 0 where none runs."""
-        with self._lock:
-            now = self._clock()
+        with self.lock:
+            now = self.clock()
             steps = self._stepping.items()
             found = [now - began for each, (_, began) in steps if each.is_spare is is_spare]
         return max(found, default=0.0)
@@ -258,7 +264,7 @@ class Scheduler:
             StreamClosed: the scheduler is closed.
 
         """
-        with self._lock:
+        with self.lock:
             if self._is_closed:
                 raise StreamClosed("the scheduler is closed; open a new one")
             lanes = [attachment.lane for attachment in self._attachments]
@@ -273,7 +279,7 @@ class Scheduler:
                 audio_time=session.audio_time,
             )
             self._attachments.add(attachment)
-        self.wake(attachment)  # the session may have received audio before
+        attachment.notify()  # the session may have received audio before
         return attachment
 
     def step(self) -> bool:
@@ -282,7 +288,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Detach every session after its running step, and end the threads; may be called again."""
-        with self._lock:
+        with self.lock:
             self._is_closed = True
             attachments = list(self._attachments)
             for condition in self._work:
@@ -304,19 +310,9 @@ class Scheduler:
     ) -> None:
         self.close()
 
-    def wake(self, attachment: Attachment) -> None:
-        """Queue a step of *attachment* if there is one to make; see `Attachment.notify`."""
-        session = attachment.session
-        with self._lock:
-            # A gap moves the audio time without audio, so that no more than what waits has arrived.
-            seconds = min(session.audio_time - attachment.audio_time, session.backlog_seconds)
-            attachment.audio_time = session.audio_time
-            attachment.due_times.receive(self._clock(), max(0.0, seconds))
-            self._enqueue(attachment)
-
     def drop(self, attachment: Attachment, *, waits: bool) -> None:
         """Forget *attachment*; see `Attachment.detach`."""
-        with self._lock:
+        with self.lock:
             self._attachments.discard(attachment)
             self._waiting[attachment.lane].pop(attachment, None)
             attachment.is_detached = True
@@ -324,7 +320,8 @@ class Scheduler:
             while waits and self._stepping.get(attachment, (me, 0.0))[0] != me:
                 self._step_ended.wait()
 
-    def _enqueue(self, attachment: Attachment) -> None:
+    def enqueue(self, attachment: Attachment) -> None:
+        """Queue a step of *attachment* if there is one to make; the caller has the lock."""
         session, waiting = attachment.session, self._waiting[attachment.lane]
         is_ready = attachment in self._attachments and attachment not in self._stepping
         if not is_ready or not session.has_work:
@@ -340,7 +337,7 @@ class Scheduler:
 
     def _run(self, lane: int) -> None:
         while True:
-            with self._lock:
+            with self.lock:
                 while not self._waiting[lane] and not self._is_closed:
                     self._work[lane].wait()
                 if not self._waiting[lane]:
@@ -349,18 +346,18 @@ class Scheduler:
 
     def _step_lane(self, lane: int) -> bool:
         """Make the step that is due first in *lane*; never raises what a session raised."""
-        with self._lock:
+        with self.lock:
             waiting = self._waiting[lane]
             if not waiting:
                 return False
             attachment = min(waiting, key=lambda each: waiting[each][1])
             deadline, _ = waiting.pop(attachment)
-            began = self._clock()
+            began = self.clock()
             self._stepping[attachment] = threading.get_ident(), began
         events = _step(attachment.session)
-        now = self._clock()
+        now = self.clock()
         attachment.publish(events)  # before another thread may step the session
-        with self._lock:
+        with self.lock:
             del self._stepping[attachment]
             self._step_ended.notify_all()
             if attachment in self._attachments:
@@ -369,7 +366,7 @@ class Scheduler:
                 if attachment.session.is_over:
                     self._attachments.remove(attachment)
                 else:
-                    self._enqueue(attachment)
+                    self.enqueue(attachment)
         if not attachment.is_spare:
             self._on_step(now - began)
         return True

@@ -3,12 +3,12 @@ from __future__ import annotations
 import asyncio
 import json
 
-from wlk_serve.sessions.send_queue import SendQueue
+from wlk_serve.sessions.messages import SendQueue, encoded
 
 
 def message(kind, number):
     """Return a message with a number."""
-    return {"type": kind, "number": number}
+    return encoded({"type": kind, "number": number})
 
 
 def drained(queue):

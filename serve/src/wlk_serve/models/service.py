@@ -293,7 +293,7 @@ class Service:
             opening.add_done_callback(_close_result)
             raise
         try:
-            stream.attachment = self._scheduler.attach(
+            attachment = self._scheduler.attach(
                 stream.session,
                 lambda events: on_events(stream, events),
                 call=asyncio.get_running_loop().call_soon_threadsafe,
@@ -302,7 +302,7 @@ class Service:
         except WLKError:
             stream.close()
             raise
-        return stream
+        return stream.attached(attachment)
 
     def _open_diarizer(self, parts: ExitStack) -> Diarizer | None:
         if self._diarizers is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -71,11 +71,16 @@ class ServedStream:
         close_later: Callable[[Callable[[], object]], object],
     ) -> None:
         self.session = session
-        self.attachment: Attachment | None = None  #: its place in the scheduler
         self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
         self._parts = parts
         self._close_later = close_later
         self._is_closed = False
+
+    def attached(self, attachment: Attachment) -> Self:
+        """Return this stream, which *attachment* steps from now on."""
+        self.notify = attachment.notify
+        self._parts.callback(attachment.detach)  # before the other parts are closed
+        return self
 
     @property
     def backlog_seconds(self) -> float:
@@ -85,23 +90,23 @@ class ServedStream:
     def receive(self, audio: bytes) -> None:
         """Append audio."""
         self.session.receive(audio)
-        self._wake()
+        self.notify()
 
     def commit(self) -> None:
         """End the utterance."""
         self.session.commit()
         self.commit_times.append(time.monotonic())
-        self._wake()
+        self.notify()
 
     def mark(self, name: str) -> None:
         """Request an event when all audio so far is decoded."""
         self.session.mark(name)
-        self._wake()
+        self.notify()
 
     def end_audio(self) -> None:
         """Declare that no more audio will come."""
         self.session.end_audio()
-        self._wake()
+        self.notify()
 
     def close(self) -> None:
         """Drop what was not transcribed; the engine call that runs ends by itself."""
@@ -118,13 +123,9 @@ class ServedStream:
 
         """
         self._is_closed = True
-        if self.attachment is not None:
-            self.attachment.detach()
-        # Cycles refer to this object, and Python collects them late: it does not count the native
-        # memory of the model and of the detector.
-        self.attachment = self.session = None
-        self._parts.close()
-
-    def _wake(self) -> None:
-        if self.attachment is not None:
-            self.attachment.notify()
+        try:
+            self._parts.close()
+        finally:
+            # Cycles refer to this object, and Python collects them late: it does not count the
+            # native memory of the model and of the detector.
+            del self.session, self.notify

@@ -13,8 +13,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
+from wlk_serve.sessions.messages import resume_expired
 from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
-from wlk_serve.sessions.resume import resume_expired
 from wlk_serve.sessions.session import BROKEN, DONE, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.pool import ModelPool
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.sessions.messages import SendQueue
     from wlk_serve.sessions.protocol import Message, Opening, SocketRoute, TcpRoute
-    from wlk_serve.sessions.send_queue import SendQueue
 
 __all__ = ["SessionSockets", "serve_session"]
 

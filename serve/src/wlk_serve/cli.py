@@ -175,8 +175,7 @@ def serve(
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
-    from wlk_serve.models.card import ModelCard  # noqa: PLC0415 -- as above
-    from wlk_serve.models.service import DiarizerSource, Service  # noqa: PLC0415 -- numpy
+    from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
     from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
     from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
 
@@ -192,28 +191,21 @@ def serve(
         for name, value in limits.items()
         if value is not None
     }
-    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     url_host = f"[{host}]" if ":" in host else host
-
-    def on_ready(bound: int) -> None:
-        place = f"http://{url_host}:{bound} ({settings.spec.name}, {card.name})"
-        click.echo(f"{_PROGRAM}: ready on {place}", err=True)
-
-    diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
     with (
         bound_sockets(host, port) as sockets,
         ExitStack() as stack,
-        settings.load(registry) as loaded,
-        Service(
-            loaded, card, stream_options=settings.options.stream, diarizers=diarizers
-        ) as service,
+        loaded_service(registry, settings, diarizer=diarizer, served_name=served_name) as service,
     ):
+
+        def on_ready(bound: int) -> None:
+            place = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
+            click.echo(f"{_PROGRAM}: ready on {place}", err=True)
+
         listeners = {
             name: stack.enter_context(bound_sockets(host, number))
             for name, number in listens.items()
         }
-        loaded.warmup()
-        service.probe_model()
         _log_to_stderr(is_json=log_format == "json")
         server = Server(service, admission=admission, limits=Limits(**chosen), routes=routes)
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()

@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.registry import Registry
+from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.service import Service
+from wlk_serve.models.service import DiarizerSource, Service
 from wlk_serve.models.stream import StreamSettings
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
@@ -316,3 +318,19 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     assert diarizers.closed.is_set()
     assert not hasattr(stream, "session")
     assert "the state could not be released" in caplog.text
+
+
+def test_a_diarizer_is_loaded_before_the_server_is_ready():
+    """It declares the delay, and is closed again; each session has another one."""
+    loaded = []
+
+    def load():
+        loaded.append(ScriptedDiarizer([SpeakerSpan("anna", 0, 1)], max_delay=0.5))
+        return loaded[-1]
+
+    source = DiarizerSource(load)
+    opened = source.open()
+
+    assert 0.5 == source.max_delay
+    assert [True, False] == [diarizer.is_closed for diarizer in loaded]
+    assert opened is loaded[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 import logging
 import math
 import os
@@ -19,25 +19,26 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import End, Failure, Session
 from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
 from wlk_serve.errors import RequestError, as_failure
+from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import ServedStream, StreamSettings
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
 from wlk_serve.transcriptions.recording import Recording, RecordingSession
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
     from types import TracebackType
 
     from wlk_core.annotators import Diarizer
     from wlk_core.backend import Backend
+    from wlk_core.config import Settings
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
     from wlk_core.session.events import Event
-    from wlk_serve.models.card import ModelCard
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
     from wlk_serve.transcriptions.recording import Result
 
-__all__ = ["DiarizerSource", "Service"]
+__all__ = ["DiarizerSource", "Service", "loaded_service"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -51,6 +52,36 @@ _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
 # the call takes longer than any window does.
 _MAX_CALL_SECONDS = 300.0
 _MAX_STEP_SECONDS = 120.0  # of a session, whose windows are shorter; a longer one never returns
+
+
+@contextmanager
+def loaded_service(
+    registry: Registry,
+    settings: Settings,
+    *,
+    diarizer: str | None = None,
+    served_name: str | None = None,
+) -> Iterator[Service]:
+    """
+    Load the model of *settings*, and open the service of it.
+
+    Raises:
+        WLKError: the model or the diarizer is not installed, or cannot be loaded.
+
+    """
+    diarizers = None  # reported before a model is loaded
+    if diarizer is not None:
+        diarizers = DiarizerSource(lambda: registry.load_annotator("diarizer", diarizer))
+    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    with (
+        settings.load(registry) as backend,
+        Service(
+            backend, card, stream_options=settings.options.stream, diarizers=diarizers
+        ) as service,
+    ):
+        backend.warmup()
+        service.probe_model()
+        yield service
 
 
 class DiarizerSource:
@@ -71,11 +102,6 @@ class DiarizerSource:
         self.max_delay = float(first.max_delay)  #: seconds after its end in which a span comes
         first.close()
 
-    @classmethod
-    def named(cls, registry: Registry, name: str | None) -> Self | None:
-        """Return the source of an installed diarizer, None for no name; raises what it raises."""
-        return None if name is None else cls(lambda: registry.load_annotator("diarizer", name))
-
 
 class Service:
     """
@@ -92,8 +118,6 @@ class Service:
             speakers are asked for; None for a server without speakers.
         workers: how many sessions and recordings use the model at a time; None for what the backend
             declares as `max_concurrent_calls`, else one a CPU core.
-        metrics: what is counted; None for new metrics.
-        owns_backend: whether `close` closes the backend too.
 
     """
 
@@ -105,16 +129,13 @@ class Service:
         stream_options: Mapping[str, Any] | None = None,
         diarizers: DiarizerSource | None = None,
         workers: int | None = None,
-        metrics: Metrics | None = None,
-        owns_backend: bool = False,
     ) -> None:
         self._diarizers = diarizers
         delay = None if diarizers is None else diarizers.max_delay
         self.card = attrs.evolve(card.declared_by(backend), speaker_delay=delay)
         self._backend = backend
-        self._owns_backend = owns_backend
         self._stream_options = dict(stream_options or {})
-        self.metrics = Metrics() if metrics is None else metrics
+        self.metrics = Metrics()
         self._scheduler = Scheduler(
             workers=workers or card.spec.max_concurrent_calls or os.cpu_count() or 1,
             same_thread=card.spec.thread_affinity == "same-thread",
@@ -141,8 +162,6 @@ class Service:
         self._scheduler.close()
         self._openers.shutdown(cancel_futures=True)
         self._closers.shutdown()
-        if self._owns_backend:
-            self._backend.close()
 
     @property
     def lateness(self) -> float:
@@ -346,11 +365,6 @@ class Service:
             self._scheduler.longest_step(is_spare=False) > _MAX_STEP_SECONDS
             or self._scheduler.longest_step(is_spare=True) > _MAX_CALL_SECONDS
         )
-
-    async def wait_for_canary(self) -> None:
-        """Wait until no canary runs, as before `close`."""
-        async with self._canary:
-            pass
 
     async def _run_canary(self) -> None:
         ended = asyncio.get_running_loop().create_future()

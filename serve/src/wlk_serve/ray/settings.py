@@ -34,9 +34,6 @@ class ReplicaSettings:
     Attributes:
         backend: name of a backend; None for the default of the machine.
         model: the model; None for the backend's default.
-        models: models of the backend among which clients choose, the default one first; in place
-            of `model`.
-        max_models: how many of them a replica holds at a time.
         language: language where a client names none.
         options: options of the backend, as strings KEY=VALUE.
         diarizer: name of an installed diarizer; None for no speakers.
@@ -59,8 +56,6 @@ class ReplicaSettings:
 
     backend: str | None = None
     model: str | None = None
-    models: tuple[str, ...] = ()
-    max_models: int = _number(1)
     language: str | None = None
     options: tuple[str, ...] = ()
     diarizer: str | None = None
@@ -77,12 +72,6 @@ class ReplicaSettings:
 
     def __attrs_post_init__(self) -> None:
         """Check the settings against each other."""
-        if self.served_name is not None and self.models:
-            raise OptionError("expected served_name or models, got both; models have their names")
-        if self.model is not None and self.models:
-            raise OptionError(
-                f"expected model or models, got both: {self.model} and {', '.join(self.models)}"
-            )
         if self.max_replicas < self.min_replicas:
             raise OptionError(
                 f"expected max_replicas of at least min_replicas ({self.min_replicas}), "

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from contextlib import ExitStack
 
-    from starlette.datastructures import FormData
     from starlette.requests import Request
 
-    from wlk_serve.models.pool import ModelPool
+    from wlk_serve.models.service import Service
     from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
     from wlk_serve.transcriptions.recording import Result
     from wlk_serve.transcriptions.upload import Upload
@@ -34,14 +33,14 @@ __all__ = ["transcribe_upload"]
 
 
 async def transcribe_upload(
-    http_request: Request, models: ModelPool, upload: Upload, task: Task, *, resources: ExitStack
+    http_request: Request, service: Service, upload: Upload, task: Task, *, resources: ExitStack
 ) -> Response:
     """
     Answer a request for a transcription or a translation.
 
     Args:
         http_request: whose body was not read yet.
-        models: one of them transcribes.
+        service: transcribes it.
         upload: counts what the request uses; a shutdown ends it.
         task: what is asked for.
         resources: closed when the response was sent, or an error raised.
@@ -52,9 +51,9 @@ async def transcribe_upload(
         stack.push(lambda _kind, error, _traceback: upload.note(error))
         form = await upload.form(http_request)
         stack.push_async_callback(form.close)
-        request = _parsed_request(form, models, task)
+        fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        request = parse_form(fields, service.card, task)
         file = recording_of(form).file
-        service = await models.lease(request.model, stack)
         results = service.recognize(file, request, upload.use_audio)
         await stack.enter_async_context(aclosing(results))
         headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
@@ -67,13 +66,6 @@ async def transcribe_upload(
         # In a thread: to write an hour of words takes longer than the event loop can wait.
         media_type, body = await asyncio.to_thread(render, request, recognized)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
-
-
-def _parsed_request(form: FormData, models: ModelPool, task: Task) -> TranscriptionRequest:
-    """Return the request of the fields, which the model of its name checks."""
-    fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
-    names = [text for name, text in fields if name.removesuffix("[]") == "model"]
-    return parse_form(fields, models.card(names[-1] if names and names[-1] else None), task)
 
 
 async def _last(first: Result, results: AsyncGenerator[Result]) -> Recognized:

@@ -10,7 +10,6 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -23,7 +22,7 @@ from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.http.admission import Admission, header_keys
 from wlk_serve.http.body import body_parts
-from wlk_serve.http.client_secrets import parse_secret_request
+from wlk_serve.http.client_secrets import Secret, parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
@@ -142,7 +141,7 @@ class Server:
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
-        key_id = self._admission.key_id(header_keys(request.headers))
+        key_id = self._admission.identify(header_keys(request.headers)).key_id
         self.sessions.check(key_id)
         upload = Upload(self._metrics, self._limits, self._usage, key_id)
         with ExitStack() as stack:
@@ -158,13 +157,12 @@ class Server:
             body = json.loads(b"".join(parts) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
-        secret_request = parse_secret_request(body)
-        secret_request = attrs.evolve(
-            secret_request, key_id=self._admission.key_id(header_keys(request.headers))
-        )
-        card = self._service.card.named(model_name(secret_request.session))
-        config = update_config(default_config(card), secret_request.session, card)
-        value, expires_at = self._admission.secrets.mint(secret_request, time.time())
+        asked, seconds = parse_secret_request(body)
+        card = self._service.card.named(model_name(asked))
+        config = update_config(default_config(card), asked, card)
+        client = self._admission.identify(header_keys(request.headers))
+        secret = Secret(asked, client.key_id)
+        value, expires_at = self._admission.secrets.mint(secret, seconds, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",
@@ -218,7 +216,7 @@ class _Guard:
             self._admission.check_site(headers)
             # The routes of WebSockets know where their clients put keys; pages hold no secret.
             if scope["type"] == "http" and not is_page(scope["path"]):
-                self._admission.check_keys(header_keys(headers))
+                self._admission.identify(header_keys(headers))
         except RequestError as error:
             self._metrics.count_error(error)
             response = error_response(error)

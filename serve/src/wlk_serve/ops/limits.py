@@ -12,6 +12,7 @@ from wlk_serve.errors import RequestError
 __all__ = ["Budget", "Limits", "Usage"]
 
 _MINUTE = 60.0  # seconds
+_AUDIO, _BYTES = "seconds of audio", "bytes"  # units
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +71,17 @@ class Budget:
         self._refill(now)
         return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
 
+    def check(self, now: float) -> None:
+        """Raise RequestError (429) where nothing can be used."""
+        if (wait := self.wait_seconds(now)) > 0:
+            raise RequestError(
+                f"more than {self.per_minute:g} {self.unit} a minute; "
+                f"try again in {math.ceil(wait)} s",
+                status=429,
+                code="rate_limit_exceeded",
+                retry_after=math.ceil(wait),
+            )
+
     def use(self, amount: float, now: float) -> None:
         """Take *amount*, even if less is left."""
         self._refill(now)
@@ -91,9 +103,9 @@ class Usage:
 
     def __init__(self, limits: Limits) -> None:
         self._lock = threading.Lock()
-        self._all = _budgets(limits.audio_per_minute, limits.bytes_per_minute)
         self._per_key = (limits.audio_per_minute_per_key, limits.bytes_per_minute_per_key)
-        self._of_key: dict[str, tuple[Budget | None, Budget | None]] = {}
+        self._all = _budgets(limits.audio_per_minute, limits.bytes_per_minute)
+        self._of_key: dict[str, list[Budget]] = {}
 
     def use(self, key_id: str, now: float, *, audio_seconds: float = 0, size: int = 0) -> None:
         """
@@ -106,29 +118,16 @@ class Usage:
         with self._lock:
             if key_id not in self._of_key:
                 self._of_key[key_id] = _budgets(*self._per_key)
-            amounts = (audio_seconds, size, audio_seconds, size)
-            uses = [
-                (budget, amount)
-                for budget, amount in zip((*self._all, *self._of_key[key_id]), amounts, strict=True)
-                if budget is not None and amount
-            ]
-            waits = [budget.wait_seconds(now) for budget, _ in uses]
-            if (wait := max(waits, default=0.0)) > 0:
-                budget, _ = uses[waits.index(wait)]
-                raise RequestError(
-                    f"more than {budget.per_minute:g} {budget.unit} a minute; "
-                    f"try again in {math.ceil(wait)} s",
-                    status=429,
-                    code="rate_limit_exceeded",
-                    retry_after=math.ceil(wait),
-                )
-            for budget, amount in uses:
-                budget.use(amount, now)
+            amounts = {_AUDIO: audio_seconds, _BYTES: size}
+            budgets = [*self._all, *self._of_key[key_id]]
+            used = [budget for budget in budgets if amounts[budget.unit]]
+            if used:
+                max(used, key=lambda budget: budget.wait_seconds(now)).check(now)
+            for budget in used:
+                budget.use(amounts[budget.unit], now)
 
 
-def _budgets(audio: float, size: float) -> tuple[Budget | None, Budget | None]:
-    """Return the budgets of audio and of bytes; None for no limit."""
-    return (
-        None if math.isinf(audio) else Budget(audio, "seconds of audio"),
-        None if math.isinf(size) else Budget(size, "bytes"),
-    )
+def _budgets(audio: float, size: float) -> list[Budget]:
+    """Return the budgets of audio and of bytes that are limited."""
+    limits = ((audio, _AUDIO), (size, _BYTES))
+    return [Budget(limit, unit) for limit, unit in limits if not math.isinf(limit)]

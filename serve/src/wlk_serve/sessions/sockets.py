@@ -65,22 +65,20 @@ class SessionSockets:
     async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
         """Answer a WebSocket that was not accepted yet."""
         try:
-            keys = route.keys(socket)
-            self._admission.check_keys(keys, takes_secrets=True)
-            key_id = self._admission.key_id(keys)
+            client = self._admission.identify(route.keys(socket), takes_secrets=True)
             opening = route.open(
                 Handshake(
                     headers=socket.headers,
                     query=socket.query_params,
                     subprotocols=socket.scope.get("subprotocols", []),
-                    secret=self._admission.secret_session(keys),
+                    secret=client.session,
                     card=self._service.card.named,
                 )
             )
             if isinstance(opening, Resumption):
-                await self._resume(socket, opening, key_id)
+                await self._resume(socket, opening, client.key_id)
                 return
-            session = self._opened(route.protocol, opening, key_id)
+            session = self._opened(route.protocol, opening, client.key_id)
         except WLKError as error:
             await _refuse(socket, route, self._counted(error))
             return

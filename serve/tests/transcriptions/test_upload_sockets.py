@@ -14,8 +14,7 @@ import pytest
 pytest.importorskip("faster_whisper")
 
 from wlk_conformance.testing.digits import clip_path
-from wlk_serve.transcriptions import route as transcription_routes
-from wlk_serve.transcriptions.protocol import TranscriptionStream, render
+from wlk_serve.transcriptions.transcript import Transcript
 
 pytestmark = pytest.mark.slow
 RECORDING = Path(clip_path("demo")).read_bytes()
@@ -60,8 +59,8 @@ def test_an_answer_is_written_outside_the_event_loop(address, transcript, monkey
 
         return noted
 
-    monkeypatch.setattr(transcription_routes, "render", noting_loop(render))
-    monkeypatch.setattr(TranscriptionStream, "done", noting_loop(TranscriptionStream.done))
+    for name in ("render", "done"):
+        monkeypatch.setattr(Transcript, name, noting_loop(getattr(Transcript, name)))
     status, body = post(address, MODEL + field + FILE + END)
 
     assert 200 == status

@@ -23,7 +23,7 @@ from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import ServedStream, StreamSettings
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.transcriptions.recording import Recording, RecordingSession
+from wlk_serve.transcriptions.recording import RecordingSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
     from wlk_core.session.events import Event
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
-    from wlk_serve.transcriptions.recording import Result
 
 __all__ = ["DiarizerSource", "Service", "loaded_service"]
 
@@ -249,11 +248,9 @@ class Service:
 
     async def recognize(
         self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
-    ) -> AsyncGenerator[Result]:
+    ) -> AsyncGenerator[Event]:
         """
-        Yield the committed tokens of a recording as they come, and at last all of them.
-
-        Where speakers are asked for, their lines are yielded too, as they become certain.
+        Yield the events of a recording until its End; a failure is one of them.
 
         Args:
             file: the recording.
@@ -262,8 +259,7 @@ class Service:
                 RequestError.
 
         Raises:
-            RequestError, WLKError: the recording holds no audio, or the engine or the diarizer
-                failed.
+            WLKError: the engine or the diarizer could not be opened.
 
         """
 
@@ -282,15 +278,13 @@ class Service:
         stream = await self._opened(
             make, lambda _stream, events: found.put_nowait(events), is_spare=True
         )
-        result = Recording(request, self.card.speaker_delay)
+        event: Event | None = None
         try:
-            while not result.is_over:
+            while not isinstance(event, End):
                 for event in await found.get():
-                    for part in result.add(event):
-                        yield part
+                    yield event
         finally:
             await asyncio.to_thread(stream.release)  # the file is closed after this
-        yield result.recognized()
 
     async def _opened(
         self,

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, cast
+import json
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
 
 from wlk_serve.errors import as_request_error
-from wlk_serve.transcriptions.protocol import (
-    Recognized,
-    SpeakerLines,
-    TranscriptionStream,
-    parse_form,
-    render,
-)
+from wlk_serve.transcriptions.protocol import parse_form
+from wlk_serve.transcriptions.transcript import Transcript
 from wlk_serve.transcriptions.upload import recording_of
 
 if TYPE_CHECKING:
@@ -24,9 +20,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
-    from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
-    from wlk_serve.transcriptions.recording import Result
+    from wlk_serve.transcriptions.protocol import Task
     from wlk_serve.transcriptions.upload import Upload
 
 __all__ = ["transcribe_upload"]
@@ -54,56 +50,57 @@ async def transcribe_upload(
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
         file = recording_of(form).file
-        results = service.recognize(file, request, upload.use_audio)
-        await stack.enter_async_context(aclosing(results))
+        events = service.recognize(file, request, upload.use_audio)
+        await stack.enter_async_context(aclosing(events))
+        transcript = Transcript(request, service.card.speaker_delay)
         headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
-        first = await upload.while_connected(http_request, anext(results))
-        if request.streams:  # a recording without audio was refused with its status
-            events = _events(request, first, results, upload, stack.pop_all())
-            return StreamingResponse(events, media_type="text/event-stream", headers=headers)
-        recognized = await upload.while_connected(http_request, _last(first, results))
-        upload.figures.words += len(recognized.tokens)
+        if request.streams:  # a recording without audio is refused with its status
+            begun = await upload.while_connected(http_request, _begin(transcript, events))
+            stream = _events(begun, transcript, events, upload, stack.pop_all())
+            return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+        await upload.while_connected(http_request, _finish(transcript, events))
+        upload.figures.words += len(transcript.tokens)
         # In a thread: to write an hour of words takes longer than the event loop can wait.
-        media_type, body = await asyncio.to_thread(render, request, recognized)
+        media_type, body = await asyncio.to_thread(transcript.render)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
 
-async def _last(first: Result, results: AsyncGenerator[Result]) -> Recognized:
-    result = first
-    async for result in results:  # noqa: B007 -- the last one counts
-        pass
-    return cast("Recognized", result)
+async def _begin(transcript: Transcript, events: AsyncGenerator[Event]) -> list[dict[str, Any]]:
+    """Return the first server-sent events."""
+    async for event in events:
+        if records := transcript.add(event):
+            return records
+    return []
+
+
+async def _finish(transcript: Transcript, events: AsyncGenerator[Event]) -> None:
+    async for event in events:
+        transcript.add(event)
 
 
 async def _events(
-    request: TranscriptionRequest,
-    first: Result,
-    results: AsyncGenerator[Result],
+    begun: list[dict[str, Any]],
+    transcript: Transcript,
+    events: AsyncGenerator[Event],
     upload: Upload,
     stack: AsyncExitStack,
 ) -> AsyncGenerator[str]:
     """Yield the server-sent events; *stack* is closed with them."""
-    stream = TranscriptionStream(request)
     async with stack:
         try:
-            yield _event(stream, first)
-            async for result in results:
-                if isinstance(result, Recognized):
-                    upload.figures.words += len(result.tokens)
-                    yield await asyncio.to_thread(_event, stream, result)  # has every word again
-                else:
-                    yield _event(stream, result)
+            yield _written(begun)
+            async for event in events:
+                if records := transcript.add(event):
+                    yield _written(records)
+            upload.figures.words += len(transcript.tokens)
+            # It has every word again.
+            yield await asyncio.to_thread(lambda: _written([transcript.done()]))
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
             answer = as_request_error(error)
             upload.figures.metrics.count_error(answer)
             upload.note(answer)
-            yield stream.failed(answer)
+            yield _written([{"error": answer.record()}])  # which OpenAI's SDK raises
 
 
-def _event(stream: TranscriptionStream, result: Result) -> str:
-    match result:
-        case Recognized():
-            return stream.done(result)
-        case SpeakerLines():
-            return stream.segments(result)
-    return stream.delta(result)
+def _written(records: list[dict[str, Any]]) -> str:
+    return "".join(f"data: {json.dumps(record)}\n\n" for record in records)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
-import json
 import logging
 import math
 import os
@@ -42,10 +40,7 @@ _SIZES = {  # options in megabytes
 def _number(name: str, default: float | None, about: str, lowest: float = 1) -> Callable[[F], F]:
     """Return the option of a number, whole unless its default is not; None for no limit."""
     type_ = click.FloatRange(lowest) if isinstance(default, float) else click.IntRange(int(lowest))
-    shown = default is not None
-    return click.option(
-        name, type=type_, metavar="N", default=default, show_default=shown, help=about
-    )
+    return click.option(name, type=type_, metavar="N", default=default, help=about)
 
 
 def _checked_name(
@@ -70,21 +65,10 @@ def _checked_listens(
     return ports
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on.")
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Address to listen on.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    metavar="N",
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0 picks one.",
+    "--port", type=click.IntRange(0, 65_535), metavar="N", default=8000, help="Port; 0 picks one."
 )
 @click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
 @click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
@@ -128,13 +112,6 @@ def _checked_listens(
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
 @_number("--idle-seconds", 600, "How long a client of a socket may send nothing.")
 @_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the lines on standard error.",
-)
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
     *,
@@ -150,7 +127,6 @@ def serve(
     origins: tuple[str, ...],
     listens: dict[str, int],
     drain_seconds: float,
-    log_format: str,
     **limits: int | None,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
@@ -206,7 +182,7 @@ def serve(
             name: stack.enter_context(bound_sockets(host, number))
             for name, number in listens.items()
         }
-        _log_to_stderr(is_json=log_format == "json")
+        _log_to_stderr()
         server = Server(service, admission=admission, limits=Limits(**chosen), routes=routes)
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
         DrainingServer(
@@ -244,28 +220,12 @@ def _watch(server: Server, drain_seconds: float) -> None:
             os._exit(1)
 
 
-class _JsonFormatter(logging.Formatter):
-    """Writes a record as one JSON object."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _log_to_stderr(*, is_json: bool) -> None:
+def _log_to_stderr() -> None:
     """Write life-cycle events, the end of each session and failures to standard error."""
     from wlk_core.cli.terminal import PrintableFormatter  # noqa: PLC0415 -- as above
 
     handler = logging.StreamHandler()
-    plain = PrintableFormatter(f"%(asctime)s {_PROGRAM}: %(message)s")
-    handler.setFormatter(_JsonFormatter() if is_json else plain)
+    handler.setFormatter(PrintableFormatter(f"%(asctime)s {_PROGRAM}: %(message)s"))
     logger = logging.getLogger("wlk_serve")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -30,11 +30,6 @@ _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
 _END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
 _LOGGER = logging.getLogger(__name__)
-_SIZES = {  # options in megabytes
-    "max_upload_mb": "max_upload_bytes",
-    "mb_per_minute": "bytes_per_minute",
-    "mb_per_minute_per_key": "bytes_per_minute_per_key",
-}
 
 
 def _number(name: str, default: float | None, about: str, lowest: float = 1) -> Callable[[F], F]:
@@ -105,8 +100,6 @@ def _checked_listens(
 @_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
 @_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
 @_number("--audio-per-minute-per-key", None, "Seconds of audio of one key in a minute.")
-@_number("--mb-per-minute", None, "Megabytes received in a minute.")
-@_number("--mb-per-minute-per-key", None, "Megabytes received from one key in a minute.")
 @_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
 @_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
@@ -126,8 +119,9 @@ def serve(
     api_key_env: str | None,
     origins: tuple[str, ...],
     listens: dict[str, int],
+    max_upload_mb: int,
     drain_seconds: float,
-    **limits: int | None,
+    **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
@@ -162,11 +156,8 @@ def serve(
             f"no protocol with a port of its own is called {unknown[0]!r}; "
             f"installed: {', '.join(ported) or 'none'}"
         )
-    chosen: dict[str, Any] = {
-        _SIZES.get(name, name): value * (_MEGABYTE if name in _SIZES else 1)
-        for name, value in limits.items()
-        if value is not None
-    }
+    chosen = {name: value for name, value in limits.items() if value is not None}
+    allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen)
     url_host = f"[{host}]" if ":" in host else host
     with (
         bound_sockets(host, port) as sockets,
@@ -183,7 +174,7 @@ def serve(
             for name, number in listens.items()
         }
         _log_to_stderr()
-        server = Server(service, admission=admission, limits=Limits(**chosen), routes=routes)
+        server = Server(service, admission=admission, limits=allowed, routes=routes)
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
         DrainingServer(
             server,

@@ -119,7 +119,6 @@ def test_sessions_of_one_key_are_limited(serve_limited):
     [
         ({"max_audio_seconds": 1.0}, 413, "audio_too_long"),
         ({"audio_per_minute": 1.0}, 429, "rate_limit_exceeded"),
-        ({"bytes_per_minute": 100.0}, 429, "rate_limit_exceeded"),
         ({"max_upload_bytes": 100}, 413, "file_too_large"),
     ],
 )

@@ -51,7 +51,7 @@ def parsed(chunks, content_type=TYPE):
     """Return the fields and the recording of a body."""
 
     async def parse():
-        form = await parse_upload(request(chunks, content_type), Limits())
+        form = await parse_upload(request(chunks, content_type), 1 << 30)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         try:
             return fields, await recording_of(form).read()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from starlette.requests import Request
     from starlette.types import Message
@@ -19,16 +19,9 @@ __all__ = ["body_parts"]
 _WAIT_SECONDS = 30.0  # for the next part; a client that is slower than that is a proxy's business
 
 
-async def body_parts(
-    request: Request, max_bytes: int, use: Callable[[int], object] = lambda _size: None
-) -> AsyncGenerator[bytes]:
+async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
     """
     Yield the parts of the body of *request*, which was not read yet.
-
-    Args:
-        request: whose body it is.
-        max_bytes: the size of the body.
-        use: called with the size of each part; may raise RequestError.
 
     Raises:
         RequestError: the body is larger (413), stops coming (408), or the client left (499).
@@ -49,7 +42,6 @@ async def body_parts(
         received += len(data)
         if received > max_bytes:
             raise too_large
-        use(len(data))
         has_more = message.get("more_body", False)
         yield data
 

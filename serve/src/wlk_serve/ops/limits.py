@@ -12,7 +12,6 @@ from wlk_serve.errors import RequestError
 __all__ = ["Budget", "Limits", "Usage"]
 
 _MINUTE = 60.0  # seconds
-_AUDIO, _BYTES = "seconds of audio", "bytes"  # units
 
 
 @attrs.frozen(kw_only=True)
@@ -25,8 +24,6 @@ class Limits:
         max_sessions_per_key: of them, those of one key.
         audio_per_minute: seconds of audio in a minute, received or decoded, of all clients.
         audio_per_minute_per_key: of them, those of one key.
-        bytes_per_minute: bytes of uploads and messages in a minute, of all clients.
-        bytes_per_minute_per_key: of them, those of one key.
         max_upload_bytes: the size of a form.
         max_audio_seconds: the length of a recording; a small file may hold hours.
         max_session_seconds: how long a socket may last.
@@ -39,8 +36,6 @@ class Limits:
     max_sessions_per_key: float = math.inf
     audio_per_minute: float = math.inf
     audio_per_minute_per_key: float = math.inf
-    bytes_per_minute: float = math.inf
-    bytes_per_minute_per_key: float = math.inf
     max_upload_bytes: int = 1_000_000_000
     max_audio_seconds: float = 12 * 3600.0
     max_session_seconds: float = 6 * 3600.0
@@ -55,79 +50,63 @@ class Budget:
     One use may exceed what is left: then nothing can be used until the debt is paid.
 
     Args:
-        per_minute: the capacity, finite.
-        unit: what is counted, for messages.
+        per_minute: the capacity; infinity for no limit.
 
     """
 
-    def __init__(self, per_minute: float, unit: str = "") -> None:
+    def __init__(self, per_minute: float) -> None:
         self.per_minute = per_minute
-        self.unit = unit
         self._left = per_minute
         self._updated = -math.inf
 
     def wait_seconds(self, now: float) -> float:
         """Return after how many seconds something can be used; 0 for now."""
-        self._refill(now)
-        return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
-
-    def check(self, now: float) -> None:
-        """Raise RequestError (429) where nothing can be used."""
-        if (wait := self.wait_seconds(now)) > 0:
-            raise RequestError(
-                f"more than {self.per_minute:g} {self.unit} a minute; "
-                f"try again in {math.ceil(wait)} s",
-                status=429,
-                code="rate_limit_exceeded",
-                retry_after=math.ceil(wait),
-            )
-
-    def use(self, amount: float, now: float) -> None:
-        """Take *amount*, even if less is left."""
-        self._refill(now)
-        self._left -= amount
-
-    def _refill(self, now: float) -> None:
         if now > self._updated:
             gained = (now - self._updated) / _MINUTE * self.per_minute  # infinite at first
             self._left = min(self.per_minute, self._left + gained)
             self._updated = now
+        return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
+
+    def use(self, amount: float) -> None:
+        """Take *amount*, even if less is left."""
+        self._left -= amount
 
 
 class Usage:
     """
-    What all clients and each key use; an object without a clock, for any thread.
+    The audio of all clients and of each key; an object without a clock, for any thread.
 
     A key is known by its id, so that there are as many budgets as keys.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._lock = threading.Lock()
-        self._per_key = (limits.audio_per_minute_per_key, limits.bytes_per_minute_per_key)
-        self._all = _budgets(limits.audio_per_minute, limits.bytes_per_minute)
-        self._of_key: dict[str, list[Budget]] = {}
+        self._per_key = limits.audio_per_minute_per_key
+        self._all = Budget(limits.audio_per_minute)
+        self._of_key: dict[str, Budget] = {}
 
-    def use(self, key_id: str, now: float, *, audio_seconds: float = 0, size: int = 0) -> None:
+    def use(self, key_id: str, now: float, seconds: float) -> None:
         """
-        Count audio and bytes of a client.
+        Count *seconds* of audio of a client.
 
         Raises:
             RequestError: nothing is left of a budget (429); nothing was counted.
 
         """
+        if not seconds:
+            return
         with self._lock:
             if key_id not in self._of_key:
-                self._of_key[key_id] = _budgets(*self._per_key)
-            amounts = {_AUDIO: audio_seconds, _BYTES: size}
-            budgets = [*self._all, *self._of_key[key_id]]
-            used = [budget for budget in budgets if amounts[budget.unit]]
-            if used:
-                max(used, key=lambda budget: budget.wait_seconds(now)).check(now)
-            for budget in used:
-                budget.use(amounts[budget.unit], now)
-
-
-def _budgets(audio: float, size: float) -> list[Budget]:
-    """Return the budgets of audio and of bytes that are limited."""
-    limits = ((audio, _AUDIO), (size, _BYTES))
-    return [Budget(limit, unit) for limit, unit in limits if not math.isinf(limit)]
+                self._of_key[key_id] = Budget(self._per_key)
+            budgets = [self._all, self._of_key[key_id]]
+            waits = [budget.wait_seconds(now) for budget in budgets]
+            if (wait := math.ceil(max(waits))) > 0:
+                limit = budgets[waits.index(max(waits))].per_minute
+                raise RequestError(
+                    f"more than {limit:g} seconds of audio a minute; try again in {wait} s",
+                    status=429,
+                    code="rate_limit_exceeded",
+                    retry_after=wait,
+                )
+            for budget in budgets:
+                budget.use(seconds)

@@ -48,7 +48,7 @@ class ClientSession:
         service: opens the streams.
         opening: what the client wants.
         protocol: its name in metrics.
-        key_id: the key of the client, as `Admission.key_id` writes it.
+        key_id: the key of the client, as in `Client.key_id`.
         limits: how long the session may last and its client be silent; then it ends with all of
             its words.
         usage: what the client has used.
@@ -176,9 +176,7 @@ class ClientSession:
         seconds = (self.audio.samples - before) / self.audio.settings.rate
         self.figures.add_audio(seconds)
         try:
-            self._usage.use(
-                self.figures.key_id, self._last_message, audio_seconds=seconds, size=len(data)
-            )
+            self._usage.use(self.figures.key_id, self._last_message, seconds)
         except RequestError as error:
             self._end_with(error, OVERLOADED)
         self._stop_if_over()

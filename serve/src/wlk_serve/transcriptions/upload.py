@@ -16,7 +16,7 @@ from wlk_serve.http.body import body_parts
 from wlk_serve.ops.records import SessionFigures
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable
 
     from starlette.datastructures import Headers
     from starlette.requests import Request
@@ -40,7 +40,7 @@ class Upload:
     A complete body is still transcribed; another one gets 503, with which clients try again.
 
     Args:
-        metrics: where bytes and audio are counted.
+        metrics: where audio is counted.
         limits: of one recording.
         usage: what the client has used.
         key_id: the key of the client.
@@ -72,11 +72,11 @@ class Upload:
         Return the form of *request*, whose owner closes it; its recording waits on disk.
 
         Raises:
-            RequestError: it is malformed (400), as `body_parts` says, or nothing is left of a
-                budget (429), or the disk is full (507), or the server shuts down (503).
+            RequestError: it is malformed (400), as `body_parts` says, or the disk is full (507),
+                or the server shuts down (503).
 
         """
-        return await _unless({self._ended}, parse_upload(request, self._limits, self._use_bytes))
+        return await _unless({self._ended}, parse_upload(request, self._limits.max_upload_bytes))
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
@@ -86,9 +86,6 @@ class Upload:
             raise RequestError("the client left", status=499, code="client_closed_request")
 
         return await _unless({self._closed, asyncio.ensure_future(left())}, work)
-
-    def _use_bytes(self, size: int) -> None:
-        self._usage.use(self.figures.key_id, time.monotonic(), size=size)
 
     def use_audio(self, seconds: float) -> None:
         """
@@ -106,7 +103,7 @@ class Upload:
                 code="audio_too_long",
                 param=_FILE,
             )
-        self._usage.use(self.figures.key_id, time.monotonic(), audio_seconds=seconds)
+        self._usage.use(self.figures.key_id, time.monotonic(), seconds)
         self.figures.add_audio(seconds)
 
     def note(self, error: BaseException | None) -> None:
@@ -167,11 +164,9 @@ class _Parser(MultiPartParser):
         self._is_over = True
 
 
-async def parse_upload(
-    request: Request, limits: Limits, use: Callable[[int], object] = lambda _size: None
-) -> FormData:
+async def parse_upload(request: Request, max_bytes: int) -> FormData:
     """Return the form of *request*, empty for a body of another type; see `Upload.form`."""
-    parts = body_parts(request, limits.max_upload_bytes, use)
+    parts = body_parts(request, max_bytes)
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
         async for _ in parts:

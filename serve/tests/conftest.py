@@ -6,41 +6,13 @@ from collections import Counter
 from contextlib import contextmanager
 import threading
 
-import attrs
 import pytest
 
+from wlk_conformance.protocols import SilentStream
 from wlk_core.backend import BackendSpec
 from wlk_core.options import Option
 from wlk_core.tokens import ASRToken
 from wlk_serve.models.card import ModelCard
-
-
-@attrs.define(eq=False)
-class RecordingStream:
-    """A stream that keeps the calls it received."""
-
-    config: object
-    calls: list = attrs.field(factory=list)
-
-    def receive(self, audio):
-        """Record audio."""
-        self.calls.append(("receive", len(audio)))
-
-    def commit(self):
-        """Record a commit."""
-        self.calls.append(("commit",))
-
-    def mark(self, name):
-        """Record a mark."""
-        self.calls.append(("mark", name))
-
-    def end_audio(self):
-        """Record the end."""
-        self.calls.append(("end_audio",))
-
-    def close(self):
-        """Record that the stream is dropped."""
-        self.calls.append(("close",))
 
 
 @pytest.fixture
@@ -74,7 +46,7 @@ def open_stream(streams):
     """Return a function that opens a recording stream."""
 
     def open_stream(config):
-        streams.append(RecordingStream(config))
+        streams.append(SilentStream(config))
         return streams[-1]
 
     return open_stream

@@ -179,7 +179,7 @@ def test_another_language_goes_on_with_a_new_stream(protocol, manual, streams, t
 
     assert [] == early
     assert ["one", " deux"] == [message["delta"] for message in late]
-    assert [None, "fr"] == [stream.config.language for stream in streams]
+    assert [None, "fr"] == [stream.settings.language for stream in streams]
     assert [("receive", 48_000), ("end_audio",), ("close",)] == streams[0].calls
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from itertools import pairwise
+import json
 from types import SimpleNamespace
 
 import attrs
@@ -11,9 +13,14 @@ from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import Headers
 
+from wlk_core.errors import BackendError
+from wlk_core.session import Commit, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.metrics import Metrics
+from wlk_serve.transcriptions.protocol import TranscriptionRequest
+from wlk_serve.transcriptions.route import _events
+from wlk_serve.transcriptions.transcript import Transcript
 from wlk_serve.transcriptions.upload import Upload, parse_upload, recording_of
 
 TYPE = "multipart/form-data; boundary=x"
@@ -168,3 +175,22 @@ def test_the_length_of_all_audio_is_limited():
     with pytest.raises(RequestError, match="longer than 10 s") as refused:
         asyncio.run(use())
     assert (413, "audio_too_long") == (refused.value.status, refused.value.code)
+
+
+def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
+    """OpenAI's SDK raises it as an APIError; it names no cause."""
+
+    async def events():
+        yield Commit((token("zero"),), 1.0)
+        yield Failure(BackendError("GPU 0 is lost"), True, 1.0)
+
+    async def written():
+        upload = Upload(Metrics(), Limits(), Usage(Limits()), "")
+        transcript = Transcript(TranscriptionRequest(task="transcribe"))
+        stack = AsyncExitStack()
+        return [text async for text in _events([], transcript, events(), upload, stack)]
+
+    *_, delta, failed = [json.loads(text.removeprefix("data: ")) for text in asyncio.run(written())]
+
+    assert "zero" == delta["delta"]
+    assert ("engine_failed", "server_error") == (failed["error"]["code"], failed["error"]["type"])

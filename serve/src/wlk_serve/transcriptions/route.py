@@ -88,7 +88,8 @@ async def _events(
     """Yield the server-sent events; *stack* is closed with them."""
     async with stack:
         try:
-            yield _written(begun)
+            if begun:
+                yield _written(begun)
             async for event in events:
                 if records := transcript.add(event):
                     yield _written(records)

@@ -85,13 +85,18 @@ def digits():
 
 
 @contextmanager
-def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
-    """Yield the address of a server in a thread, and the server; drain it at the end."""
+def serve_digits(
+    digits, limits=None, *, keys=("secret", "other"), diarizers=None, name="digits", **options
+):
+    """
+    Yield the address of a server in a thread, and the server; drain it at the end.
+
+    *digits* is a loaded backend and its spec; options are `routes` and `listeners`.
+    """
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
-    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
 
     backend, spec = digits
     ports, is_ready = [], threading.Event()
@@ -100,12 +105,19 @@ def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
         ports.append(port)
         is_ready.set()
 
-    card = ModelCard.of(spec, "digits", "en")
+    card = ModelCard.of(spec, name, "en" if name == "digits" else None)
     with Service(backend, card, workers=1, diarizers=diarizers) as service:
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
-        application = Server(service, admission=admission, limits=limits or Limits())
+        application = Server(
+            service, admission=admission, limits=limits, routes=options.get("routes")
+        )
         server = DrainingServer(
-            application, host="127.0.0.1", port=0, drain_seconds=0.0, on_ready=on_ready
+            application,
+            host="127.0.0.1",
+            port=0,
+            drain_seconds=0.0,
+            listeners=options.get("listeners"),
+            on_ready=on_ready,
         )
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -118,7 +130,7 @@ def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
             thread.join(60)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def serve():
     """Return the context manager that serves the digits model."""
     return serve_digits

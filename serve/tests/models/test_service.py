@@ -139,36 +139,6 @@ def test_the_event_loop_goes_on_while_a_backend_opens_a_stream(service, backend)
     assert asyncio.run(run())
 
 
-def test_the_event_loop_goes_on_while_a_canary_opens_its_stream(service, backend):
-    """The state of readiness needs a stream as well."""
-
-    async def run():
-        canary = asyncio.create_task(service.check_canary(0.0))
-        await begun(backend)
-        backend.released.set()
-        await canary
-
-    asyncio.run(run())
-
-    assert backend.closed.wait(WAIT)
-
-
-def test_a_canary_that_is_given_up_leaves_nothing_open(service, backend):
-    """Its stream is closed when the backend opens it at last."""
-
-    async def run():
-        canary = asyncio.create_task(service.check_canary(0.0))
-        await begun(backend)
-        canary.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await canary
-
-    asyncio.run(run())
-    backend.released.set()
-
-    assert backend.closed.wait(WAIT)
-
-
 @pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
 def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     service, backend, monkeypatch, max_call_seconds, is_ready

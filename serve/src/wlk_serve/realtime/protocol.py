@@ -264,9 +264,7 @@ class RealtimeProtocol:
         elif segment is not None and segment.settings.gate is None:
             self._late_commits.append((segment, seconds))
         # Else the endpoint ends the item, because speech may end by itself before.
-        if (
-            segment is None
-        ):  # a change of the configuration ended its stream, and all words have come
+        if segment is None:  # a change ended its stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
 

@@ -60,7 +60,6 @@ class SendQueue:
         self._messages: deque[Encoded] = deque()
         self._characters = 0  # of all but the first messages
         self._changed = asyncio.Event()
-        self._taken = asyncio.Event()
         self._is_closed = False
         self.is_full = False
         self.close_code: int | None = None  #: of `close`
@@ -74,7 +73,6 @@ class SendQueue:
                 len(self._messages) >= self._max_messages or self._characters > self._max_characters
             )
             if self.is_full:
-                self._taken.set()
                 break
             if kind in self._replaceable and self._messages and self._messages[-1][0] == kind:
                 self._characters -= len(self._messages.pop()[1])
@@ -90,19 +88,6 @@ class SendQueue:
             self._messages.clear()
         self._is_closed = True
         self._changed.set()
-        self._taken.set()
-
-    async def room(self) -> None:
-        """
-        Wait until fewer than half of `max_messages` wait, or the queue is closed or full.
-
-        A client that causes messages is not read before: so it cannot fill the queue by itself.
-        """
-        while len(self._messages) * 2 >= self._max_messages and not (
-            self._is_closed or self.is_full
-        ):
-            self._taken.clear()
-            await self._taken.wait()
 
     async def get(self) -> str | None:
         """Return the next message; None when it is full, or closed and empty."""
@@ -112,7 +97,6 @@ class SendQueue:
             if self._messages:
                 _, text = self._messages.popleft()
                 self._characters -= len(text)
-                self._taken.set()
                 return text
             if self._is_closed:
                 return None

@@ -238,7 +238,6 @@ async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: S
             return int(message.get("code", _LOST))
         text = message.get("text")
         await session.receive(queue, message.get("bytes") or b"" if text is None else text)
-        await queue.room()
         await asyncio.sleep(0)  # the turn of others: `receive` does not wait for what is there
         # Unread, so that TCP slows the client down; a step without events wakes no task.
         while session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110

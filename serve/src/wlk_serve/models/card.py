@@ -81,6 +81,10 @@ class ModelCard:
         """Whether the backend translates to English."""
         return "translation" in self.spec.capabilities
 
+    def has_name(self, name: object) -> bool:
+        """Return whether a client that writes *name* asks for this model."""
+        return name in (self.name, f"{self.spec.name}/{self.name}")
+
     def check_name(self, name: object, *, param: str = "model") -> None:
         """
         Check that a client asks for this model.
@@ -92,7 +96,7 @@ class ModelCard:
         if not isinstance(name, str) or not name:
             expected = f"as a string, for example {self.name!r}"
             raise invalid(param, expected, code="invalid_type")
-        if name not in {self.name, f"{self.spec.name}/{self.name}"}:
+        if not self.has_name(name):
             raise RequestError(
                 f"the model {name[:100]!r} is not served here; use {self.name!r}",
                 status=404,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+import http.client
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -141,3 +143,19 @@ def address(digits):
     """Return the address of a server that runs for all tests of a module."""
     with serve_digits(digits) as (address, _):
         yield address
+
+
+@pytest.fixture(scope="session")
+def fetch():
+    """Return a function that makes a request, with a key; it returns status, text and headers."""
+
+    def fetch(address, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, {"x-api-key": "secret", **names})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text, dict(answer.getheaders())
+
+    return fetch

@@ -36,19 +36,15 @@ def transcript(digits):
     return backend.transcribe(clip_path("demo"), language="en").text
 
 
-def post(address, *chunks):
-    """Return status and body of a request whose body is sent in chunks."""
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
-    headers = {"x-api-key": "secret", "content-type": "multipart/form-data; boundary=x"}
-    connection.request("POST", "/v1/audio/transcriptions", iter(chunks), headers)
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, body
+@pytest.fixture
+def post(address, fetch):
+    """Return a function that sends a form and returns status and text of the answer."""
+    kind = {"content_type": "multipart/form-data; boundary=x"}
+    return lambda form: fetch(address, "POST", "/v1/audio/transcriptions", form, **kind)[:2]
 
 
 @pytest.mark.parametrize("field", [FORMAT, STREAM], ids=["whole", "streamed"])
-def test_an_answer_is_written_outside_the_event_loop(address, transcript, monkeypatch, field):
+def test_an_answer_is_written_outside_the_event_loop(post, transcript, monkeypatch, field):
     """Sessions go on while the words of a long recording become text."""
     loops = []
 
@@ -61,7 +57,7 @@ def test_an_answer_is_written_outside_the_event_loop(address, transcript, monkey
 
     for name in ("render", "done"):
         monkeypatch.setattr(Transcript, name, noting_loop(getattr(Transcript, name)))
-    status, body = post(address, MODEL + field + FILE + END)
+    status, body = post(MODEL + field + FILE + END)
 
     assert 200 == status
     assert transcript in body
@@ -90,10 +86,10 @@ def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serv
     assert "5" == answer.getheader("retry-after")
 
 
-def test_a_recording_that_is_none_is_refused_after_its_upload(address):
+def test_a_recording_that_is_none_is_refused_after_its_upload(post):
     """The error is that of the file, and not of the connection."""
     file = FILE.replace(RECORDING, b"no sound at all" * 1000)
 
-    status, body = post(address, MODEL + file, END)
+    status, body = post(MODEL + file + END)
 
     assert (400, "invalid_audio") == (status, json.loads(body)["error"]["code"])

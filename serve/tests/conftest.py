@@ -4,43 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+import http.client
 import threading
+from urllib.parse import urlsplit
 
-import attrs
 import pytest
 
+from wlk_conformance.protocols import SilentStream
 from wlk_core.backend import BackendSpec
 from wlk_core.options import Option
 from wlk_core.tokens import ASRToken
 from wlk_serve.models.card import ModelCard
-
-
-@attrs.define(eq=False)
-class RecordingStream:
-    """A stream that keeps the calls it received."""
-
-    config: object
-    calls: list = attrs.field(factory=list)
-
-    def receive(self, audio):
-        """Record audio."""
-        self.calls.append(("receive", len(audio)))
-
-    def commit(self):
-        """Record a commit."""
-        self.calls.append(("commit",))
-
-    def mark(self, name):
-        """Record a mark."""
-        self.calls.append(("mark", name))
-
-    def end_audio(self):
-        """Record the end."""
-        self.calls.append(("end_audio",))
-
-    def close(self):
-        """Record that the stream is dropped."""
-        self.calls.append(("close",))
 
 
 @pytest.fixture
@@ -74,7 +48,7 @@ def open_stream(streams):
     """Return a function that opens a recording stream."""
 
     def open_stream(config):
-        streams.append(RecordingStream(config))
+        streams.append(SilentStream(config))
         return streams[-1]
 
     return open_stream
@@ -113,13 +87,18 @@ def digits():
 
 
 @contextmanager
-def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
-    """Yield the address of a server in a thread, and the server; drain it at the end."""
+def serve_digits(
+    digits, limits=None, *, keys=("secret", "other"), diarizers=None, name="digits", **options
+):
+    """
+    Yield the address of a server in a thread, and the server; drain it at the end.
+
+    *digits* is a loaded backend and its spec; options are `routes` and `listeners`.
+    """
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
-    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
 
     backend, spec = digits
     ports, is_ready = [], threading.Event()
@@ -128,12 +107,19 @@ def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
         ports.append(port)
         is_ready.set()
 
-    card = ModelCard.of(spec, "digits", "en")
+    card = ModelCard.of(spec, name, "en" if name == "digits" else None)
     with Service(backend, card, workers=1, diarizers=diarizers) as service:
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
-        application = Server(service, admission=admission, limits=limits or Limits())
+        application = Server(
+            service, admission=admission, limits=limits, routes=options.get("routes")
+        )
         server = DrainingServer(
-            application, host="127.0.0.1", port=0, drain_seconds=0.0, on_ready=on_ready
+            application,
+            host="127.0.0.1",
+            port=0,
+            drain_seconds=0.0,
+            listeners=options.get("listeners"),
+            on_ready=on_ready,
         )
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -146,7 +132,7 @@ def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
             thread.join(60)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def serve():
     """Return the context manager that serves the digits model."""
     return serve_digits
@@ -157,3 +143,19 @@ def address(digits):
     """Return the address of a server that runs for all tests of a module."""
     with serve_digits(digits) as (address, _):
         yield address
+
+
+@pytest.fixture(scope="session")
+def fetch():
+    """Return a function that makes a request, with a key; it returns status, text and headers."""
+
+    def fetch(address, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, {"x-api-key": "secret", **names})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text, dict(answer.getheaders())
+
+    return fetch

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import struct
-from urllib.parse import urlsplit
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -16,27 +14,21 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def fetch(address):
+def ask(address, fetch):
     """Return a function that makes a request and returns its status, body and headers."""
 
-    def fetch(method, path, body=None, **headers):
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body, {"x-api-key": "secret", **names})
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        body = json.loads(text) if text.startswith(b"{") else text
-        return answer.status, body, dict(answer.getheaders())
+    def ask(method, path, body=None, **headers):
+        status, text, found = fetch(address, method, path, body, **headers)
+        return status, json.loads(text) if text.startswith("{") else text, found
 
-    return fetch
+    return ask
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/health"])
-def test_a_server_is_ready_when_a_canary_came_through(fetch, path):
+def test_a_server_is_ready_when_a_canary_came_through(ask, path):
     """Neither address needs a key, and `/health` is what other servers call it."""
-    assert 200 == fetch("GET", "/livez", x_api_key="")[0]
-    status, body, _ = fetch("GET", path, x_api_key="")
+    assert 200 == ask("GET", "/livez", x_api_key="")[0]
+    status, body, _ = ask("GET", path, x_api_key="")
 
     assert (200, "ready") == (status, body["status"])
 
@@ -61,25 +53,25 @@ def test_a_server_is_ready_when_a_canary_came_through(fetch, path):
         ),
     ],
 )
-def test_a_refusal_has_the_shape_of_openai(fetch, method, path, headers, expected):
+def test_a_refusal_has_the_shape_of_openai(ask, method, path, headers, expected):
     """Every answer is an error object with a request id."""
-    answer, body, answer_headers = fetch(method, path, b"", **headers)
+    answer, body, answer_headers = ask(method, path, b"", **headers)
 
     assert expected == (answer, body["error"]["code"])
     assert {"message", "type", "param", "code"} == set(body["error"])
     assert answer_headers["x-request-id"].startswith("req_")
 
 
-def test_a_page_of_an_allowed_origin_may_use_the_addresses(fetch):
+def test_a_page_of_an_allowed_origin_may_use_the_addresses(ask):
     """Its browser asks first, without a key; other origins get no such answer."""
     page = {"origin": "https://captions.example", "host": "captions.example"}
-    _, _, headers = fetch("GET", "/v1/models", **page)
+    _, _, headers = ask("GET", "/v1/models", **page)
     asked = {"access_control_request_method": "POST", "x_api_key": ""}
     path = "/v1/audio/transcriptions"
 
     assert "https://captions.example" == headers["access-control-allow-origin"]
-    assert 200 == fetch("OPTIONS", path, **page, **asked)[0]
-    assert 400 == fetch("OPTIONS", path, **{**page, "origin": "https://evil.example"}, **asked)[0]
+    assert 200 == ask("OPTIONS", path, **page, **asked)[0]
+    assert 400 == ask("OPTIONS", path, **{**page, "origin": "https://evil.example"}, **asked)[0]
 
 
 @pytest.mark.parametrize(
@@ -89,9 +81,9 @@ def test_a_page_of_an_allowed_origin_may_use_the_addresses(fetch):
         ("/v1/realtime", "connect with a WebSocket, which a proxy must pass on"),
     ],
 )
-def test_the_wrong_way_to_an_address_is_answered_with_the_right_one(fetch, path, remedy):
+def test_the_wrong_way_to_an_address_is_answered_with_the_right_one(ask, path, remedy):
     """The client is wrong, not the server."""
-    _, body, _ = fetch("GET", path)
+    _, body, _ = ask("GET", path)
 
     assert "invalid_request_error" == body["error"]["type"]
     assert f"GET {path} is not served here; {remedy}" == body["error"]["message"]
@@ -115,14 +107,14 @@ def test_a_socket_at_the_address_of_another_server_is_answered_with_ours(address
     )
 
 
-def test_a_form_without_a_recording_is_refused(fetch):
+def test_a_form_without_a_recording_is_refused(ask):
     """A text field called `file` is no recording."""
     form = (
         b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n'
         b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nno file\r\n--x--\r\n'
     )
 
-    status, body, _ = fetch(
+    status, body, _ = ask(
         "POST",
         "/v1/audio/transcriptions",
         form,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import logging
 from unittest.mock import Mock
 
 import click
@@ -14,7 +12,7 @@ import pytest
 from wlk_core.cli.main import execute, main
 from wlk_serve import __main__ as module
 from wlk_serve import cli
-from wlk_serve.cli import _JsonFormatter, _watch
+from wlk_serve.cli import _watch
 
 PINNED = (
     *("--host", "--port", "--backend", "--model", "--option", "--api-key-env"),
@@ -99,15 +97,3 @@ def test_a_server_whose_engine_does_not_return_ends_itself(monkeypatch, hung, is
         _watch(server, 0.0)
 
     assert ([] if seconds is None else [(seconds + 2.0, 1)]) == ended
-
-
-def test_a_log_line_is_one_json_object():
-    """With the time, and the traceback where there is one."""
-    record = logging.LogRecord("wlk_serve", logging.INFO, "", 1, "session %s", ("a\nb",), None)
-    record.created = 0.0
-
-    line = _JsonFormatter().format(record)
-
-    assert "\n" not in line
-    expected = {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "wlk_serve"}
-    assert {**expected, "message": "session a\nb"} == json.loads(line)

@@ -13,7 +13,7 @@ pytest.importorskip("faster_whisper")
 from wlk_conformance.testing.annotators import ScriptedDiarizer  # noqa: E402 -- after the skips
 from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
 from wlk_core.tokens import SpeakerSpan  # noqa: E402 -- as above
-from wlk_serve.models.diarizers import DiarizerSource  # noqa: E402 -- as above
+from wlk_serve.models.service import DiarizerSource  # noqa: E402 -- as above
 
 pytestmark = [
     pytest.mark.slow,
@@ -66,30 +66,6 @@ def expected(words, change):
     return texts
 
 
-def test_a_recording_has_its_speakers(client, expected):
-    """The client parses its own types, and the text is the whole transcript."""
-    answer = client.audio.transcriptions.create(
-        file=clip_path(CLIP), model="digits", response_format="diarized_json"
-    )
-
-    assert "TranscriptionDiarized" == type(answer).__name__
-    assert expected == by_speaker(answer.segments)
-    assert answer.text.split() == [*expected["anna"], *expected["bert"]]
-
-
-def test_a_stream_of_events_has_the_same_segments(client, expected):
-    """Deltas come before, and the text at last."""
-    stream = client.audio.transcriptions.create(
-        file=clip_path(CLIP), model="digits", response_format="diarized_json", stream=True
-    )
-    events = list(stream)
-
-    assert expected == by_speaker(
-        [event for event in events if event.type == "transcript.text.segment"]
-    )
-    assert "transcript.text.done" == events[-1].type
-
-
 def test_a_session_has_the_same_speakers(client, expected, words):
     """Its second half is certain at the end of the diarizer's delay, with later audio."""
     audio = np.concatenate([load_clip(CLIP).audio, np.zeros(16_000)])
@@ -110,20 +86,3 @@ def test_a_session_has_the_same_speakers(client, expected, words):
                 break
 
     assert expected == by_speaker(found)
-
-
-def test_a_diarizer_that_fails_fails_the_request_that_needs_it(serve, digits):
-    """Words without speakers would be a wrong answer; other formats need no diarizer."""
-    failing = DiarizerSource(
-        lambda: ScriptedDiarizer([SpeakerSpan("anna", 0.0, 1.0)], fail_at=range(1, 9))
-    )
-    with (
-        serve(digits, diarizers=failing) as (address, _),
-        openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client,
-    ):
-        create = client.audio.transcriptions.create
-        plain = create(file=clip_path(CLIP), model="digits")
-        with pytest.raises(openai.InternalServerError, match="the diarizer failed"):
-            create(file=clip_path(CLIP), model="digits", response_format="diarized_json")
-
-        assert plain.text

@@ -10,7 +10,6 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -22,17 +21,16 @@ from starlette.websockets import WebSocket
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.http.admission import Admission, header_keys
-from wlk_serve.http.body import Upload, read_body
-from wlk_serve.http.client_secrets import parse_secret_request
+from wlk_serve.http.body import body_parts
+from wlk_serve.http.client_secrets import Secret, parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
-from wlk_serve.models.pool import ModelPool
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
 from wlk_serve.protocols import SocketRoute, TcpRoute, installed_routes
 from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
-from wlk_serve.transcriptions.meter import UploadMeter
 from wlk_serve.transcriptions.route import transcribe_upload
+from wlk_serve.transcriptions.upload import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -53,29 +51,27 @@ _HEALTH = {"/livez", "/readyz", "/health"}
 
 
 class Server:
-    """The application of one model or several: `app` for an ASGI server, `sessions` to drain it."""
+    """The application of one model: `app` for an ASGI server, `sessions` to drain it."""
 
     def __init__(
         self,
-        service: Service | ModelPool,
+        service: Service,
         *,
         admission: Admission | None = None,
         limits: Limits | None = None,
         routes: Iterable[SocketRoute | TcpRoute] | None = None,
     ) -> None:
-        self._models = service if isinstance(service, ModelPool) else ModelPool.of(service)
+        self._service = service
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
         self.sessions = RunningSessions(
             self._limits.max_sessions, self._limits.max_sessions_per_key
         )
-        self._metrics = self._models.metrics
-        self._metrics.lateness.set_function(lambda: self._models.lateness)
+        self._metrics = service.metrics
+        self._metrics.lateness.set_function(lambda: service.lateness)
         self._usage = Usage(self._limits)
         protocols = installed_routes() if routes is None else list(routes)
-        sockets = SessionSockets(
-            self._models, self._admission, self.sessions, self._limits, self._usage
-        )
+        sockets = SessionSockets(service, self._admission, self.sessions, self._limits, self._usage)
         #: Handlers of connections, by the names of protocols with ports of their own.
         self.tcp_handlers = {
             route.protocol: partial(sockets.serve_tcp, route)
@@ -118,7 +114,7 @@ class Server:
     @property
     def is_hung(self) -> bool:
         """Whether an engine call will not return, so that only another process helps."""
-        return self._models.is_hung
+        return self._service.is_hung
 
     async def _livez(self, _request: Request) -> Response:
         if self.is_hung:
@@ -128,7 +124,7 @@ class Server:
     async def _readyz(self, _request: Request) -> Response:
         if self.sessions.is_draining:
             raise RequestError("the server shuts down", status=503, code="not_ready")
-        await self._models.check_canary(self._limits.canary_seconds)
+        await self._service.check_canary(self._limits.canary_seconds)
         return JSONResponse({"status": "ready", "sessions": len(self.sessions)})
 
     async def _render_metrics(self, _request: Request) -> Response:
@@ -136,36 +132,37 @@ class Server:
         return Response(text, media_type=media_type)
 
     async def _list_models(self, _request: Request) -> Response:
-        records = [card.record(include=[MARKS]) for card in self._models.cards]
-        return JSONResponse({"object": "list", "data": records})
+        record = self._service.card.record(include=[MARKS])
+        return JSONResponse({"object": "list", "data": [record]})
 
     async def _find_model(self, request: Request) -> Response:
-        return JSONResponse(self._models.card(request.path_params["name"]).record(include=[MARKS]))
+        card = self._service.card.named(request.path_params["name"])
+        return JSONResponse(card.record(include=[MARKS]))
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
-        key_id = self._admission.key_id(header_keys(request.headers))
+        key_id = self._admission.identify(header_keys(request.headers)).key_id
+        self.sessions.check(key_id)
+        upload = Upload(self._metrics, self._limits, self._usage, key_id)
         with ExitStack() as stack:
-            upload = Upload()
+            stack.callback(upload.finish)
             stack.enter_context(self.sessions.entered(upload, key_id))
-            meter = UploadMeter(self._metrics, self._limits, self._usage, key_id)
-            stack.callback(meter.close)
             return await transcribe_upload(
-                request, self._models, meter, task, upload=upload, resources=stack.pop_all()
+                request, self._service, upload, task, resources=stack.pop_all()
             )
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
-            body = json.loads(await read_body(request, _MAX_JSON_BYTES) or b"{}")
+            parts = [part async for part in body_parts(request, _MAX_JSON_BYTES)]
+            body = json.loads(b"".join(parts) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
-        secret_request = parse_secret_request(body)
-        secret_request = attrs.evolve(
-            secret_request, key_id=self._admission.key_id(header_keys(request.headers))
-        )
-        card = self._models.card(model_name(secret_request.session))
-        config = update_config(default_config(card), secret_request.session, card)
-        value, expires_at = self._admission.secrets.mint(secret_request, time.time())
+        asked, seconds = parse_secret_request(body)
+        card = self._service.card.named(model_name(asked))
+        config = update_config(default_config(card), asked, card)
+        client = self._admission.identify(header_keys(request.headers))
+        secret = Secret(asked, client.key_id)
+        value, expires_at = self._admission.secrets.mint(secret, seconds, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",
@@ -219,7 +216,7 @@ class _Guard:
             self._admission.check_site(headers)
             # The routes of WebSockets know where their clients put keys; pages hold no secret.
             if scope["type"] == "http" and not is_page(scope["path"]):
-                self._admission.check_keys(header_keys(headers))
+                self._admission.identify(header_keys(headers))
         except RequestError as error:
             self._metrics.count_error(error)
             response = error_response(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
 import json
 import logging
 import math
@@ -32,20 +31,12 @@ _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
 _END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
 _LOGGER = logging.getLogger(__name__)
-_SIZES = {  # options in megabytes
-    "max_upload_mb": "max_upload_bytes",
-    "mb_per_minute": "bytes_per_minute",
-    "mb_per_minute_per_key": "bytes_per_minute_per_key",
-}
 
 
 def _number(name: str, default: float | None, about: str, lowest: float = 1) -> Callable[[F], F]:
     """Return the option of a number, whole unless its default is not; None for no limit."""
     type_ = click.FloatRange(lowest) if isinstance(default, float) else click.IntRange(int(lowest))
-    shown = default is not None
-    return click.option(
-        name, type=type_, metavar="N", default=default, show_default=shown, help=about
-    )
+    return click.option(name, type=type_, metavar="N", default=default, help=about)
 
 
 def _checked_name(
@@ -70,21 +61,10 @@ def _checked_listens(
     return ports
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on.")
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Address to listen on.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    metavar="N",
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0 picks one.",
+    "--port", type=click.IntRange(0, 65_535), metavar="N", default=8000, help="Port; 0 picks one."
 )
 @click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
 @click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
@@ -121,8 +101,6 @@ def _checked_listens(
 @_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
 @_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
 @_number("--audio-per-minute-per-key", None, "Seconds of audio of one key in a minute.")
-@_number("--mb-per-minute", None, "Megabytes received in a minute.")
-@_number("--mb-per-minute-per-key", None, "Megabytes received from one key in a minute.")
 @_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
 @_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
@@ -149,9 +127,10 @@ def serve(
     api_key_env: str | None,
     origins: tuple[str, ...],
     listens: dict[str, int],
+    max_upload_mb: int,
     drain_seconds: float,
     log_format: str,
-    **limits: int | None,
+    **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
@@ -175,9 +154,7 @@ def serve(
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
-    from wlk_serve.models.card import ModelCard  # noqa: PLC0415 -- as above
-    from wlk_serve.models.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
-    from wlk_serve.models.service import Service  # noqa: PLC0415 -- brings numpy
+    from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
     from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
     from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
 
@@ -188,35 +165,25 @@ def serve(
             f"no protocol with a port of its own is called {unknown[0]!r}; "
             f"installed: {', '.join(ported) or 'none'}"
         )
-    chosen: dict[str, Any] = {
-        _SIZES.get(name, name): value * (_MEGABYTE if name in _SIZES else 1)
-        for name, value in limits.items()
-        if value is not None
-    }
-    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    chosen = {name: value for name, value in limits.items() if value is not None}
+    allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen)
     url_host = f"[{host}]" if ":" in host else host
-
-    def on_ready(bound: int) -> None:
-        place = f"http://{url_host}:{bound} ({settings.spec.name}, {card.name})"
-        click.echo(f"{_PROGRAM}: ready on {place}", err=True)
-
-    diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
     with (
         bound_sockets(host, port) as sockets,
         ExitStack() as stack,
-        settings.load(registry) as loaded,
-        Service(
-            loaded, card, stream_options=settings.options.stream, diarizers=diarizers
-        ) as service,
+        loaded_service(registry, settings, diarizer=diarizer, served_name=served_name) as service,
     ):
+
+        def on_ready(bound: int) -> None:
+            place = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
+            click.echo(f"{_PROGRAM}: ready on {place}", err=True)
+
         listeners = {
             name: stack.enter_context(bound_sockets(host, number))
             for name, number in listens.items()
         }
-        loaded.warmup()
-        service.probe_model()
         _log_to_stderr(is_json=log_format == "json")
-        server = Server(service, admission=admission, limits=Limits(**chosen), routes=routes)
+        server = Server(service, admission=admission, limits=allowed, routes=routes)
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
         DrainingServer(
             server,
@@ -257,15 +224,9 @@ class _JsonFormatter(logging.Formatter):
     """Writes a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+        """Return the line; `message` ends with the traceback, if there is one."""
+        line = {"time": self.formatTime(record), "level": record.levelname}
+        return json.dumps(line | {"logger": record.name, "message": super().format(record)})
 
 
 def _log_to_stderr(*, is_json: bool) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.session.records import round_seconds
+from wlk_core.streaming.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
 
 __all__ = [
+    "Deltas",
     "detected_languages",
     "logprob_records",
     "span_record",
@@ -23,6 +25,30 @@ __all__ = [
 _UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments always name a speaker
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEAST_PROBABILITY = 1e-10  # JSON has no infinity
+
+
+class Deltas:
+    """
+    Text that grows by deltas, which joined are the text.
+
+    White space before the first word is left out; white space after the last one is held back until
+    a word follows it.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._held = ""
+
+    def add(self, tokens: Iterable[ASRToken], *, begins_stream: bool = False) -> str:
+        """Return the delta of *tokens*, perhaps the first ones of a stream; it may be empty."""
+        text = "".join(token.text for token in tokens)
+        if begins_stream:  # whose first word need not begin with a space
+            text = joined(self.text + self._held, text)
+        text = self._held + text if self.text else text.lstrip()
+        delta = text.rstrip()
+        self._held = text[len(delta) :]
+        self.text += delta
+        return delta
 
 
 def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ pytest.importorskip("faster_whisper")
 
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
-from wlk_serve.models.diarizers import DiarizerSource
+from wlk_serve.models.service import DiarizerSource
 
 pytestmark = pytest.mark.slow
 ALL_SECONDS = 60.0  # more than a run lasts

@@ -26,7 +26,7 @@ def refusal(admission, headers):
     """Return status and code of a refusal, None where the headers are accepted."""
     try:
         admission.check_site(headers)
-        admission.check_keys(header_keys(headers))
+        admission.identify(header_keys(headers))
     except RequestError as error:
         return error.status, error.code
     return None

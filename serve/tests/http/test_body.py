@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.http.body import read_body
+from wlk_serve.http.body import body_parts
 
 
 @attrs.define(eq=False)
@@ -27,9 +27,18 @@ class Request:
         return {"type": "http.request", "body": self.parts.pop(0), "more_body": more}
 
 
+def read_body(request, max_bytes):
+    """Return all parts of a body together."""
+
+    async def read():
+        return b"".join([part async for part in body_parts(request, max_bytes)])
+
+    return asyncio.run(read())
+
+
 def test_a_body_is_the_sum_of_its_parts():
     """Empty ones too."""
-    assert b"{}" == asyncio.run(read_body(Request([b"{", b"", b"}"]), 2))
+    assert b"{}" == read_body(Request([b"{", b"", b"}"]), 2)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +47,7 @@ def test_a_body_is_the_sum_of_its_parts():
 def test_a_body_that_is_too_large_is_refused(request_):
     """By its header, before any byte is read, or when it has come."""
     with pytest.raises(RequestError, match="larger than") as refused:
-        asyncio.run(read_body(request_, 2))
+        read_body(request_, 2)
 
     assert (413, "file_too_large") == (refused.value.status, refused.value.code)
 
@@ -48,5 +57,5 @@ def test_a_body_that_stops_coming_is_refused(monkeypatch):
     monkeypatch.setattr("wlk_serve.http.body._WAIT_SECONDS", 0.01)
 
     with pytest.raises(RequestError, match="no byte of the body came") as refused:
-        asyncio.run(read_body(Request([b"{"], is_complete=False), 100))
+        read_body(Request([b"{"], is_complete=False), 100)
     assert (408, "timeout") == (refused.value.status, refused.value.code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 import logging
 from types import SimpleNamespace
 
@@ -22,21 +21,6 @@ UPGRADE = (
 )
 KEY = {"x-api-key": "secret"}
 needs_model = pytest.mark.slow
-
-
-@needs_model
-@pytest.mark.parametrize("size", [(21 << 20) + 1, 32 << 20])
-def test_a_client_reads_why_its_message_was_too_large(address, size):
-    """Also when it sends all of it before it reads anything."""
-    with connect(address.replace("http", "ws") + "/realtime", additional_headers=KEY) as client:
-        with suppress(ConnectionClosed):
-            client.send("x" * size)
-        with pytest.raises(ConnectionClosed) as closed:
-            while True:
-                client.recv(60)
-
-    assert 1009 == closed.value.rcvd.code
-    assert "exceeds limit of 22020096 bytes" in closed.value.rcvd.reason
 
 
 @needs_model

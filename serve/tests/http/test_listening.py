@@ -28,8 +28,8 @@ def test_a_port_that_is_in_use_is_one_line(used_port, capsys):
 
     assert 1 == status
     assert (
-        f"wlk-serve: expected a free port, but another program uses {used_port} of 127.0.0.1; "
-        "choose another with --port, or 0 for any\n"
+        f"wlk-serve: cannot listen on port {used_port} of 127.0.0.1: another program uses it; "
+        "choose others with --host, --port, or port 0 for any that is free\n"
     ) == capsys.readouterr().err
 
 

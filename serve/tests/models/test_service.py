@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import attrs
 import pytest
 
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.registry import Registry
+from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.service import Service
+from wlk_serve.models.service import DiarizerSource, Service
 from wlk_serve.models.stream import StreamSettings
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
@@ -129,41 +132,11 @@ def test_the_event_loop_goes_on_while_a_backend_opens_a_stream(service, backend)
         await begun(backend)
         backend.released.set()
         stream = await opening
-        is_stepped = stream.attachment.is_attached
+        is_stepped = len(service._scheduler) == 1
         stream.close()
         return is_stepped
 
     assert asyncio.run(run())
-
-
-def test_the_event_loop_goes_on_while_a_canary_opens_its_stream(service, backend):
-    """The state of readiness needs a stream as well."""
-
-    async def run():
-        canary = asyncio.create_task(service.check_canary(0.0))
-        await begun(backend)
-        backend.released.set()
-        await canary
-
-    asyncio.run(run())
-
-    assert backend.closed.wait(WAIT)
-
-
-def test_a_canary_that_is_given_up_leaves_nothing_open(service, backend):
-    """Its stream is closed when the backend opens it at last."""
-
-    async def run():
-        canary = asyncio.create_task(service.check_canary(0.0))
-        await begun(backend)
-        canary.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await canary
-
-    asyncio.run(run())
-    backend.released.set()
-
-    assert backend.closed.wait(WAIT)
 
 
 @pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
@@ -175,9 +148,25 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     monkeypatch.setattr("wlk_serve.models.service._MAX_CALL_SECONDS", max_call_seconds)
     backend.released.set()
 
+    running, release = threading.Event(), threading.Event()
+
+    def long_call():
+        running.set()
+        release.wait(WAIT)
+        return []
+
+    recording = SimpleNamespace(
+        audio_time=0.0, backlog_seconds=0.0, has_work=True, is_over=True,
+        is_ending_utterance=False, step=long_call,
+    )  # fmt: skip
+    service._scheduler.attach(recording, nothing, is_spare=True)
+    assert running.wait(WAIT)
+
     def check():
-        with service._turns.recordings:
+        try:
             asyncio.run(service.check_canary(0.0))
+        finally:
+            release.set()
 
     if is_ready:
         check()
@@ -298,5 +287,20 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
 
     assert diarizers.closed.is_set()
     assert not hasattr(stream, "session")
-    assert stream.attachment is None
     assert "the state could not be released" in caplog.text
+
+
+def test_a_diarizer_is_loaded_before_the_server_is_ready():
+    """It declares the delay, and is closed again; each session has another one."""
+    loaded = []
+
+    def load():
+        loaded.append(ScriptedDiarizer([SpeakerSpan("anna", 0, 1)], max_delay=0.5))
+        return loaded[-1]
+
+    source = DiarizerSource(load)
+    opened = source.open()
+
+    assert 0.5 == source.max_delay
+    assert [True, False] == [diarizer.is_closed for diarizer in loaded]
+    assert opened is loaded[1]

@@ -13,61 +13,55 @@ from wlk_serve.ops.limits import Budget, Limits, Usage
 
 @pytest.fixture
 def limits():
-    """Return limits of audio and bytes."""
-    return Limits(
-        audio_per_minute=120.0,
-        audio_per_minute_per_key=60.0,
-        bytes_per_minute_per_key=1000.0,
-    )
+    """Return limits of audio."""
+    return Limits(audio_per_minute=120.0, audio_per_minute_per_key=60.0)
 
 
-def refusal(usage, key, now, **amounts):
+def refusal(usage, key, now, seconds):
     """Return status and retry_after of a use, None where it is allowed."""
     try:
-        usage.use(key, now, **amounts)
+        usage.use(key, now, seconds)
     except RequestError as error:
         assert "rate_limit_exceeded" == error.code
         return error.status, error.retry_after
     return None
 
 
-@pytest.mark.parametrize("amount", [{"audio_seconds": 60.0}, {"size": 1000}])
-def test_a_key_may_use_its_minute_and_no_more(limits, amount):
+def test_a_key_may_use_its_minute_and_no_more(limits):
     """What is used comes back with time."""
     usage = Usage(limits)
 
-    assert None is refusal(usage, "a", 0.0, **amount)
-    assert (429, 1) == refusal(usage, "a", 0.0, **amount)
-    assert None is refusal(usage, "b", 0.0, **amount)
-    assert None is refusal(usage, "a", 60.0, **amount)
+    assert None is refusal(usage, "a", 0.0, 60.0)
+    assert (429, 1) == refusal(usage, "a", 0.0, 60.0)
+    assert None is refusal(usage, "b", 0.0, 60.0)
+    assert None is refusal(usage, "a", 60.0, 60.0)
 
 
 def test_all_keys_share_the_limit_of_all(limits):
     """A third key is refused although it has used nothing."""
     usage = Usage(limits)
     for key in ("a", "b"):
-        usage.use(key, 0.0, audio_seconds=60.0)
+        usage.use(key, 0.0, 60.0)
 
-    assert (429, 1) == refusal(usage, "c", 0.0, audio_seconds=1.0)
-    assert None is refusal(usage, "c", 0.0, size=10)
+    assert (429, 1) == refusal(usage, "c", 0.0, 1.0)
 
 
 def test_one_use_may_exceed_what_is_left_and_is_a_debt(limits):
     """A message is never cut; the client waits until it is paid for."""
     usage = Usage(limits)
-    usage.use("a", 0.0, audio_seconds=300.0)
+    usage.use("a", 0.0, 300.0)
 
-    assert (429, 241) == refusal(usage, "a", 0.0, audio_seconds=0.1)
-    assert (429, 1) == refusal(usage, "a", 240.0, audio_seconds=0.1)
-    assert None is refusal(usage, "a", 241.0, audio_seconds=0.1)
+    assert (429, 241) == refusal(usage, "a", 0.0, 0.1)
+    assert (429, 1) == refusal(usage, "a", 240.0, 0.1)
+    assert None is refusal(usage, "a", 241.0, 0.1)
 
 
 def test_without_limits_everything_is_allowed():
     """Infinity is no limit."""
     usage = Usage(Limits())
 
-    assert None is refusal(usage, "", 0.0, audio_seconds=1e9, size=10**12)
-    assert None is refusal(usage, "", 0.0, audio_seconds=1e9, size=10**12)
+    assert None is refusal(usage, "", 0.0, 1e9)
+    assert None is refusal(usage, "", 0.0, 1e9)
 
 
 @given(
@@ -81,7 +75,7 @@ def test_no_more_is_used_than_the_budget_and_one_use(uses):
     for pause, amount in uses:
         now += pause
         if budget.wait_seconds(now) == 0:
-            budget.use(amount, now)
+            budget.use(amount)
             total += amount
 
         assert total <= 10.0 + now / 6 + 5 + 1e-6
@@ -91,7 +85,8 @@ def test_no_more_is_used_than_the_budget_and_one_use(uses):
 def test_after_the_wait_something_is_left(amount):
     """The time in the answer is enough."""
     budget = Budget(10.0)
-    budget.use(amount, 0.0)
+    budget.wait_seconds(0.0)
+    budget.use(amount)
     wait = budget.wait_seconds(0.0)
 
     assert 0 == budget.wait_seconds(wait * (1 + 1e-9) + 1e-9)

@@ -6,11 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import json
 import os
 from pathlib import Path
-import shutil
 import signal
 import socket
 import threading
-import time
 import urllib.request
 
 import pytest
@@ -32,7 +30,6 @@ from wlk_serve.ray import build  # noqa: E402
 REPLICAS = 2
 SESSIONS = 20
 WORDS = 40
-MANY = 24  # sockets in a row that no chance brings to their replicas
 PATIENCE = 300  # seconds, for what takes a few on a machine that is idle
 
 
@@ -118,17 +115,6 @@ def status_of(port, path):
     """Return the status and the body of a GET request."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return answer.status, json.loads(answer.read())
-
-
-def connect_when_free(url):
-    """Return a connection; try again while another model is in use, as its last socket closes."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return connect(url, open_timeout=60)
-        except InvalidStatus as refused:
-            if refused.response.status_code != 503 or time.monotonic() > deadline:
-                raise
 
 
 class Turnstile:
@@ -222,53 +208,6 @@ def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
     assert 1012 == closed.value.rcvd.code
     assert 503 == refused.value.response.status_code
     assert "session.created" == created["type"]
-
-
-def test_a_replica_holds_one_of_two_models_at_a_time(port, tmp_path):
-    """The query chooses; a model with a session stays, and clients of the other one get 503."""
-    whisper = pytest.importorskip("wlk_whisper", reason="runs in the session: nox -s ray")
-    bundled = Path(whisper.__file__).parent / "digits/ctranslate2"
-    other = shutil.copytree(bundled, tmp_path / "other")
-    models = ["digits", str(other)]
-    alone = {"min_replicas": 1, "max_replicas": 1}
-    deploy({"backend": "faster-whisper", "model": None, "models": models, **alone})
-    url = f"ws://127.0.0.1:{port}/v1/realtime"
-    created = []
-    for name in ("other", "digits"):
-        with connect_when_free(f"{url}?model={name}") as client:
-            created.append(json.loads(client.recv(timeout=60)))
-            with pytest.raises(InvalidStatus) as refused:
-                connect(f"{url}?model={'digits' if name == 'other' else 'other'}", open_timeout=60)
-            assert 503 == refused.value.response.status_code
-            assert "retry-after" in refused.value.response.headers
-
-    sessions = [message["session"]["audio"]["input"]["transcription"] for message in created]
-    assert ["other", "digits"] == [session["model"] for session in sessions]
-    listed = status_of(port, "/v1/models")[1]["data"]
-    assert ["digits", "other"] == [model["id"] for model in listed]
-
-
-def test_sessions_find_the_replica_with_their_model(port, tmp_path):
-    """Two models in use on a replica each: else half of the clients would be refused."""
-    whisper = pytest.importorskip("wlk_whisper", reason="runs in the session: nox -s ray")
-    bundled = Path(whisper.__file__).parent / "digits/ctranslate2"
-    other = shutil.copytree(bundled, tmp_path / "other")
-    names = ("digits", "other")
-    deploy({"backend": "faster-whisper", "model": None, "models": ["digits", str(other)]})
-    urls = [f"ws://127.0.0.1:{port}/v1/realtime?model={name}" for name in names]
-    in_a_row, deadline = 0, time.monotonic() + PATIENCE
-    with connect_when_free(urls[1]), connect_when_free(urls[0]):
-        while in_a_row < MANY and time.monotonic() < deadline:  # reports take a second or two
-            try:
-                # Ray's own router would alternate between replicas that are equally busy.
-                with connect(urls[in_a_row // 4 % 2], open_timeout=60) as client:
-                    client.recv(timeout=60)
-                in_a_row += 1
-            except InvalidStatus as refused:
-                assert 503 == refused.response.status_code
-                in_a_row = 0
-
-    assert MANY == in_a_row
 
 
 def test_the_addresses_are_those_of_wlk_serve(port):

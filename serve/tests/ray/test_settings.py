@@ -42,9 +42,6 @@ def test_the_arguments_of_a_command_line_are_text():
         ({"num_gpus": -1}, "expected 0 or more for num_gpus, got -1.0"),
         ({"options": 3}, "expected a list of strings for options, got 3"),
         ({"model": 3}, "expected a string for model, got 3"),
-        ({"max_models": 0}, "expected a number above 0 for max_models, got 0"),
-        ({"model": "a", "models": "b,c"}, "expected model or models, got both: a and b, c"),
-        ({"served_name": "a", "models": "b,c"}, "expected served_name or models, got both"),
         ({"min_replicas": 3}, "expected max_replicas of at least min_replicas (3), got 1"),
     ],
 )

@@ -17,7 +17,6 @@ from openai.types.realtime import (  # noqa: E402 -- after the skips
 )
 
 from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
-from wlk_serve.ops.limits import Limits  # noqa: E402 -- as above
 
 pytestmark = [
     pytest.mark.slow,
@@ -75,29 +74,6 @@ def texts(events, kind):
     return found
 
 
-def test_json_has_the_words_of_the_command_line(client, transcript):
-    """The text is that of wlk-core transcribe, and usage counts the seconds."""
-    answer = client.audio.transcriptions.create(file=clip_path(TURNS), model="digits")
-
-    assert transcript.text == answer.text
-    assert pytest.approx(transcript.duration, abs=1e-3) == answer.usage.seconds
-
-
-@pytest.mark.parametrize("response_format", ["text", "srt", "vtt"])
-def test_formats_of_text_are_those_of_the_core(client, transcript, response_format):
-    """The client returns the body itself."""
-    answer = client.audio.transcriptions.create(
-        file=clip_path(TURNS), model="digits", response_format=response_format
-    )
-
-    expected = {
-        "text": transcript.text + "\n",
-        "srt": transcript.to_srt(),
-        "vtt": transcript.to_vtt(),
-    }
-    assert expected[response_format] == answer
-
-
 def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
     """Bracketed field names arrive, and segments are the captions."""
     answer = client.audio.transcriptions.create(
@@ -111,29 +87,6 @@ def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
         (word.word, word.start, word.end) for word in answer.words
     ]
     assert [s.text for s in transcript.segments] == [segment.text for segment in answer.segments]
-
-
-def test_a_stream_of_events_has_the_same_words(client, transcript):
-    """Joined deltas are the text of the last event."""
-    events = list(
-        client.audio.transcriptions.create(file=clip_path(TURNS), model="digits", stream=True)
-    )
-
-    deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
-    assert transcript.text == "".join(deltas) == events[-1].text
-    assert len(deltas) > 1
-
-
-def test_the_asynchronous_client_has_the_same_words(address, transcript):
-    """Two requests at a time do not disturb each other."""
-
-    async def both():
-        async with openai.AsyncOpenAI(base_url=address, api_key="secret") as client:
-            create = client.audio.transcriptions.create
-            requests = [create(file=clip_path(TURNS), model="digits") for _ in range(2)]
-            return await asyncio.gather(*requests)
-
-    assert [transcript.text] * 2 == [answer.text for answer in asyncio.run(both())]
 
 
 def test_models_are_listed_and_found(client):
@@ -214,28 +167,6 @@ def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript
     assert texts(events, DELTA) == texts(events, COMPLETED)
 
 
-def test_server_vad_ends_each_turn_by_itself(client, transcript):
-    """The clip has a pause: both turns are completed in order, without a commit."""
-    vad = {"type": "server_vad", "silence_duration_ms": 800, "prefix_padding_ms": 300}
-    silence = base64.b64encode(bytes(2 * 16_000 * 2)).decode()
-    events = []
-    with client.realtime.connect(extra_query=TRANSCRIPTION) as connection:
-        connection.session.update(session=session(vad))
-        for audio in [*pcm(), silence]:
-            connection.input_audio_buffer.append(audio=audio)
-        for event in connection:
-            events.append(event)
-            if len(texts(events, COMPLETED)) == len(transcript.segments):
-                break
-
-    turns = texts(events, COMPLETED)
-    assert [segment.text for segment in transcript.segments] == list(turns.values())
-    assert texts(events, DELTA) == turns
-    kinds = [event.type for event in events if event.type.startswith("input_audio_buffer.")]
-    turn = ["speech_started", "speech_stopped", "committed"]
-    assert [f"input_audio_buffer.{kind}" for kind in turn * len(turns)] == kinds
-
-
 def test_the_asynchronous_connection_reads_errors_and_goes_on(address):
     """An empty commit is an error event, and the session stays open."""
 
@@ -290,15 +221,3 @@ def test_a_shutdown_delivers_the_last_words(digits, serve, transcript):
 
     assert [transcript.text] == list(texts(events, COMPLETED).values())
     assert 1012 == closed.value.rcvd.code
-
-
-def test_an_upload_beyond_the_limit_is_refused(digits, serve):
-    """The answer is 413, before the body is read."""
-    with (
-        serve(digits, limits=Limits(max_upload_bytes=1000)) as (address, _),
-        openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client,
-        pytest.raises(openai.APIStatusError) as caught,
-    ):
-        client.audio.transcriptions.create(file=clip_path(TURNS), model="digits")
-
-    assert (413, "file_too_large") == (caught.value.status_code, caught.value.code)

@@ -179,7 +179,7 @@ def test_another_language_goes_on_with_a_new_stream(protocol, manual, streams, t
 
     assert [] == early
     assert ["one", " deux"] == [message["delta"] for message in late]
-    assert [None, "fr"] == [stream.config.language for stream in streams]
+    assert [None, "fr"] == [stream.settings.language for stream in streams]
     assert [("receive", 48_000), ("end_audio",), ("close",)] == streams[0].calls
 
 
@@ -295,3 +295,75 @@ def test_the_format_cannot_change_after_the_first_audio(client):
 
     assert ("invalid_value", "session.audio.input.format") == (code, param)
     assert updated["session"]["audio"]["input"]["turn_detection"] is not None
+
+
+def test_binary_audio_is_an_append(protocol, client, streams):
+    """It has no answer, and its samples count."""
+    client("session.update", session={"audio": {"input": {"format": {"type": "audio/pcmu"}}}})
+
+    assert [] == protocol.receive(bytes(80))
+    assert (("receive", 80), 80, 8000) == (
+        streams[0].calls[0],
+        protocol.audio.samples,
+        protocol.audio.settings.rate,
+    )
+
+
+def test_binary_audio_before_an_update_is_an_error(protocol, streams):
+    """Its format is not known then."""
+    assert "invalid_event" == only_error(protocol.receive(bytes(80)))[0]
+    assert [] == streams
+
+
+def test_half_a_sample_is_an_error(protocol, client):
+    """Nothing of the message is taken."""
+    client("session.update", session={})
+
+    assert "invalid_value" == only_error(protocol.receive(bytes(3)))[0]
+    assert 0 == protocol.audio.samples
+
+
+def test_binary_audio_after_the_end_is_an_error(protocol, client):
+    """As any message then, unless the server ended it: its client cannot know yet."""
+    client("session.update", session={})
+    client("wlk.end")
+
+    assert "session_expired" == only_error(protocol.receive(bytes(2)))[0]
+
+
+def test_messages_after_the_server_ended_the_session_are_ignored(protocol, client):
+    """An error before the last words would end some clients."""
+    client("session.update", session={})
+    protocol.end()
+
+    assert [] == protocol.receive(bytes(2)) + protocol.receive('{"type": "session.update"}')
+
+
+def test_the_last_words_come_after_the_end_and_without_a_commit(protocol, manual, streams, token):
+    """The session is over with them."""
+    manual("input_audio_buffer.append", audio=SECOND)
+
+    assert [] == manual("wlk.end")
+    assert ("end_audio",) in streams[0].calls
+    assert not protocol.audio.is_over
+    assert (
+        "zero"
+        == protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), end()])[-1]["transcript"]
+    )
+    assert protocol.audio.is_over
+
+
+def test_a_session_without_audio_is_over_at_once(protocol, manual):
+    """Nothing is left to come."""
+    assert [] == manual("wlk.end")
+    assert protocol.audio.is_over
+
+
+def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
+    """A client that resumes sends its last message again."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    manual("wlk.end")
+
+    assert [] == manual("wlk.end")
+    (error,) = manual("input_audio_buffer.append", audio=SECOND)
+    assert "session_expired" == error["error"]["code"]

@@ -84,19 +84,6 @@ def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, fir
     assert {"item_1": text} == texts(messages)
 
 
-def test_audio_after_such_a_commit_is_the_next_item(manual, protocol, streams, token):
-    """Each commit has its own item, although the first came after its stream had ended."""
-    messages = []
-    for name in ("fr", "en"):
-        manual("append", audio=SECOND)
-        manual("session.update", session=language(name))
-        messages += manual("commit")
-    for stream, word in zip(streams, (" zero", " un"), strict=True):
-        messages += protocol.handle(stream, [Commit((token(word),), 1.0), END])
-
-    assert {"item_1": "zero", "item_2": "un"} == texts(messages)
-
-
 @pytest.mark.parametrize(
     ("changes", "when"),
     [([], "after"), ([language("fr")], "after"), ([language("fr")], "before")],
@@ -116,24 +103,6 @@ def test_switching_the_detection_off_completes_what_it_detected(
     (error,) = client("commit")
     assert items == texts(messages)
     assert "input_audio_buffer_commit_empty" == error["error"]["code"]
-
-
-def test_a_commit_waits_for_the_item_that_was_detected_before_it(client, protocol, streams, token):
-    """Each item has its own audio, although the first one ends after the commit of the second."""
-    client("append", audio=SECOND)
-    speech = [SpeechStarted(0.0, 1.0), Commit((token(" zero"),), 1.0)]
-    protocol.handle(streams[0], speech)
-    client("session.update", session=MANUAL)
-    client("append", audio=SECOND)
-    early = client("commit")
-    protocol.handle(streams[1], [Commit((token(" one"),), 1.0), Endpoint(1.0, "commit", 1.0)])
-
-    messages = protocol.handle(streams[0], [Endpoint(1.0, "end", 1.0), END])
-
-    assert [] == early
-    assert {"item_1": "zero", "item_2": "one"} == texts(messages)
-    stopped = [message for message in messages if message["type"].endswith("speech_stopped")]
-    assert ["item_1"] == [message["item_id"] for message in stopped]
 
 
 @pytest.mark.parametrize(
@@ -165,20 +134,6 @@ def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, 
     (message,) = protocol.handle(streams[0], [failure, END])
 
     assert (f"{ITEM}.failed", "item_1") == (message["type"], message["item_id"])
-
-
-def test_a_clear_keeps_a_committed_item_of_two_streams(manual, protocol, streams, token):
-    """Only audio after the commit is dropped."""
-    manual("append", audio=SECOND)
-    manual("session.update", session=language("fr"))
-    manual("append", audio=SECOND)
-    messages = manual("commit")
-    manual("clear")
-    messages += protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), END])
-    events = [Commit((token(" un"),), 1.0), Endpoint(1.0, "commit", 1.0)]
-    messages += protocol.handle(streams[1], events)
-
-    assert {"item_1": "zero un"} == texts(messages)
 
 
 def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, protocol, streams):

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import base64
-from collections import Counter
 import json
 
-import attrs
 from hypothesis import given, strategies
 import pytest
 
-from wlk_core.backend import BackendSpec
+from wlk_conformance.protocols import Client, PlayedSession, SilentStream
 from wlk_core.session.events import Commit, Endpoint, SpeechStarted
 from wlk_core.tokens import ASRToken
-from wlk_serve.models.card import ModelCard
-
-from .conftest import OpenedProtocol
+from wlk_serve.realtime.route import wlk_protocols
 
 JSON = strategies.recursive(
     strategies.none()
@@ -21,7 +17,7 @@ JSON = strategies.recursive(
     | strategies.integers()
     | strategies.floats()
     | strategies.text(max_size=5)
-    | strategies.sampled_from(["small", "en", "server_vad", "audio/pcm", "pcm16", "AAAA", ""]),
+    | strategies.sampled_from(["played", "en", "server_vad", "audio/pcm", "pcm16", "AAAA", ""]),
     lambda inner: (
         strategies.lists(inner, max_size=3)
         | strategies.dictionaries(
@@ -75,49 +71,19 @@ EVENTS = strategies.sampled_from(
 ACTIONS = MESSAGES | JSON.map(json.dumps) | strategies.text() | strategies.binary() | EVENTS
 
 
-@attrs.define(eq=False)
-class SilentStream:
-    """A stream whose events the test makes up."""
-
-    def receive(self, audio):
-        """Take audio."""
-
-    def commit(self):
-        """Take a commit."""
-
-    def end_audio(self):
-        """Take the end."""
-
-    def close(self):
-        """Be dropped."""
-
-
-def card():
-    """Return the card of a model of one language."""
-    spec = BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", languages=("en",))
-    return ModelCard(name="small", spec=spec)
+CLIENT = Client(route=wlk_protocols()[0], audio=lambda part: [part], end=[], text=str)
 
 
 @pytest.mark.slow
 @given(actions=strategies.lists(ACTIONS, max_size=12))
 def test_no_message_of_a_client_raises(actions):
     """Every answer is JSON with a type; every completed item has its joined deltas."""
-    streams, counts, deltas = [], Counter(), {}
-
-    def new_id(prefix):
-        counts[prefix] += 1
-        return f"{prefix}_{counts[prefix]}"
-
-    def open_stream(_config):
-        streams.append(SilentStream())
-        return streams[-1]
-
-    protocol = OpenedProtocol(card(), open_stream, new_id=new_id)
+    session, deltas = PlayedSession(CLIENT, SilentStream), {}
     for action in actions:
-        is_message = isinstance(action, str | bytes)
-        if not is_message and not streams:
-            continue
-        answers = protocol.receive(action) if is_message else protocol.handle(streams[-1], [action])
+        if isinstance(action, str | bytes):
+            answers = session.send(action)
+        else:
+            answers = session.happen(action) if session.audio.segments else []
         for answer in json.loads(json.dumps(answers, allow_nan=False)):
             kind = answer["type"].rsplit(".")[-1]
             if kind == "delta":

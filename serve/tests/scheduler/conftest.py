@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 
 import attrs
-import numpy as np
 import pytest
 
-from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_audio import encode, script_words
 from wlk_conformance.testing.coded_engine import DIGIT_WORDS, SCRIPT, CodedEngine, LoudIsSpeech
 from wlk_core.online import LocalAgreementRecognizer, OnlineStream
@@ -60,12 +58,6 @@ def open_ungated(open_stream):
 def text(words):
     """Return the text of `speech`."""
     return "".join(word.text for word in words).strip()
-
-
-@pytest.fixture
-def talk(speech):
-    """Return two utterances of ten seconds after, between and before pauses."""
-    return np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
 
 
 @pytest.fixture

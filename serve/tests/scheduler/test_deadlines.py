@@ -1,90 +1,10 @@
-"""When audio is due, and which key has the earliest deadline."""
+"""When audio is due, and how late steps are."""
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
-from wlk_serve.scheduler.deadlines import DeadlineQueue, DueTimes, Load
-
-TIMES = st.floats(0, 1000, allow_nan=False)
-
-
-def taken(queue):
-    """Return the keys that wait, in the order in which they are taken."""
-    keys = []
-    while (turn := queue.take()) is not None:
-        keys.append(turn.key)
-    return keys
-
-
-@given(st.lists(TIMES, max_size=30))
-def test_keys_are_taken_by_deadline_and_then_in_the_order_of_their_arrival(deadlines):
-    """Sorting is stable."""
-    queue = DeadlineQueue()
-    for key, deadline in enumerate(deadlines):
-        queue.put(key, deadline)
-
-    assert sorted(range(len(deadlines)), key=deadlines.__getitem__) == taken(queue)
-
-
-def test_a_key_waits_once_and_not_while_it_is_taken():
-    """So a session is in one step at a time."""
-    queue = DeadlineQueue()
-
-    assert queue.put("a", 2.0)
-    assert not queue.put("a", 1.0)
-    turn = queue.take()
-    assert ("a", 2.0) == (turn.key, turn.deadline)
-    assert not queue.put("a", 3.0)
-    queue.release("a")
-    assert queue.put("a", 3.0)
-
-
-@given(st.lists(st.tuples(TIMES, st.sampled_from([0.0, 0.5, 2.0]), st.booleans()), max_size=30))
-def test_a_lead_moves_a_key_forward_and_leaves_its_deadline(entries):
-    """Whether the key was put with it or got it while it waited."""
-    queue = DeadlineQueue()
-    for key, (deadline, lead, is_late) in enumerate(entries):
-        queue.put(key, deadline, lead=0.0 if is_late else lead)
-    for key, (_, lead, is_late) in enumerate(entries):
-        if is_late:
-            queue.advance(key, lead)
-
-    turns = list(iter(queue.take, None))
-    order = [entries[turn.key][0] - entries[turn.key][1] for turn in turns]
-    assert sorted(order) == order
-    assert {key: entry[0] for key, entry in enumerate(entries)} == {
-        turn.key: turn.deadline for turn in turns
-    }
-
-
-def test_a_key_keeps_the_longest_lead():
-    """A second one moves it no further back, and one that does not wait is not put."""
-    queue = DeadlineQueue()
-    queue.put("a", 2.0, lead=1.5)
-    queue.put("b", 1.0)
-
-    queue.advance("a", 0.5)
-    queue.advance("c", 0.5)
-
-    assert ["a", "b"] == taken(queue)
-
-
-@given(st.lists(st.tuples(TIMES, st.booleans()), max_size=30))
-def test_removed_keys_are_never_taken(entries):
-    """Wherever they lie, and the others keep their order."""
-    queue = DeadlineQueue()
-    for key, (deadline, _) in enumerate(entries):
-        queue.put(key, deadline)
-    for key, (_, is_removed) in enumerate(entries):
-        if is_removed:
-            queue.remove(key)
-
-    kept = [key for key, (_, is_removed) in enumerate(entries) if not is_removed]
-    assert len(kept) == len(queue)
-    assert sorted(kept, key=lambda key: entries[key][0]) == taken(queue)
+from wlk_serve.scheduler import DueTimes, Load
 
 
 def test_audio_that_comes_in_real_time_is_due_on_its_arrival():

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core import BackendError, BackendSpec, OptionError, StreamClosed
-from wlk_core.session import Commit, End, Failure, SilenceSpan
+from wlk_core import BackendError, StreamClosed
+from wlk_core.session import Commit, End, Failure
 from wlk_serve.scheduler import Scheduler
 
 WAIT = 120.0  # seconds after which a test that waits for a thread has failed
-
-
-def direct(function):
-    """Run *function* in the thread that steps."""
-    function()
 
 
 def run(scheduler):
@@ -32,7 +26,7 @@ def test_the_session_whose_audio_came_first_is_stepped_first(
 ):
     """Deadlines decide, not the order of attaching."""
     sessions = [open_ungated() for _ in range(3)]
-    attachments = [manual.attach(session, new_consumer(), call=direct) for session in sessions]
+    attachments = [manual.attach(session, new_consumer()) for session in sessions]
     for index in (2, 0, 1):
         clock.now += 1.0
         sessions[index].receive(speech[:8000])
@@ -51,7 +45,7 @@ def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
     """It is a tick early, so audio that came before that tick is decoded first all the same."""
     names = ["old", "over", "new"]
     sessions = [open_ungated() for _ in names]
-    attachments = [manual.attach(session) for session in sessions]
+    attachments = [manual.attach(session, print) for session in sessions]
     for index, seconds in ((0, 0.4), (2, 0.2), (1, 0.1)):
         sessions[index].receive(speech[:8000])
         attachments[index].notify()
@@ -65,39 +59,24 @@ def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
     assert ["old", "over", "new"] == [names[i] for i in order]
 
 
-def test_a_session_is_ending_its_utterance_until_the_last_words_are_committed(open_ungated, speech):
-    """From the commit on, through the audio before it, and not after its endpoint."""
-    session = open_ungated()
-    claims = [session.is_ending_utterance]
-    session.receive(speech[:8000])
-    claims.append(session.is_ending_utterance)
-    session.commit()
+@pytest.mark.parametrize("end", ["commit", "end_audio"])
+def test_a_session_is_ending_its_utterance_until_the_last_words_are_committed(
+    open_session, speech, end
+):
+    """From the end on, through the audio and the silence before it, and not after its endpoint."""
+    session = open_session()
+    session.receive(np.concatenate((speech[:8000], np.zeros(13_000, dtype=np.float32))))
+    before = session.is_ending_utterance
+    getattr(session, end)()
+    claims = []
     while session.has_work:
         claims.append(session.is_ending_utterance)
         session.step()
 
-    assert [False, False] == claims[:2]
-    assert len(claims) > 3
-    assert all(claims[2:])
-    assert not session.is_ending_utterance
-
-
-def test_a_session_that_ends_in_a_silence_is_ending_its_utterance_until_its_end(
-    open_session, speech
-):
-    """The silence ends the utterance on the way, and then the rest of the end comes."""
-    session = open_session()
-    silence = np.zeros(13_000, dtype=np.float32)  # certain at its end only
-    session.receive(np.concatenate((speech[:8000], silence)))
-    session.end_audio()
-    claims, events = [], []
-    while session.has_work:
-        claims.append(session.is_ending_utterance)
-        events += session.step()
-
-    assert isinstance(events[-1], End)
-    assert any(isinstance(event, SilenceSpan) for event in events)
+    assert not before
+    assert len(claims) > 2
     assert all(claims)
+    assert not session.is_ending_utterance
 
 
 def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
@@ -105,11 +84,11 @@ def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
 ):
     """Its audio is not due yet, and is decoded in the time that is left."""
     bulk, live = open_ungated(max_backlog_seconds=4000), open_ungated()
-    sender = manual.attach(bulk, new_consumer(), call=direct)
+    sender = manual.attach(bulk, new_consumer())
     for chunk in partition(speech, 0.5):
         bulk.receive(chunk)
     sender.notify()
-    speaker = manual.attach(live, new_consumer(), call=direct)
+    speaker = manual.attach(live, new_consumer())
     clock.now += 3.0
     while bulk.backlog_seconds > 4.0:
         manual.step()
@@ -164,7 +143,7 @@ def test_a_session_whose_step_raises_ends_alone(
     for session, consumer in zip((broken, sound), consumers, strict=True):
         session.receive(speech)
         session.end_audio()
-        manual.attach(session, consumer, call=direct)
+        manual.attach(session, consumer)
 
     def fail(*_, **__):
         raise kind("a mistake in a diarizer")
@@ -188,18 +167,18 @@ def test_a_step_that_does_not_return_is_noticed(manual, clock, open_ungated, spe
     """Only another process helps then, because a call cannot be interrupted."""
     session, lasted = open_ungated(), []
     session.receive(speech)
-    manual.attach(session, lambda _events: None, call=direct)
+    manual.attach(session, lambda _events: None)
 
     def hang():
         clock.now += 1000
-        lasted.append(manual.longest_step_seconds)
+        lasted.append(manual.longest_step(is_spare=False))
         return []
 
     session.step = hang
     manual.step()
 
     assert 1000 == lasted[0]
-    assert 0 == manual.longest_step_seconds
+    assert 0 == manual.longest_step(is_spare=False)
 
 
 def test_the_lateness_of_the_last_ten_seconds_is_measured(
@@ -207,7 +186,7 @@ def test_the_lateness_of_the_last_ten_seconds_is_measured(
 ):
     """It is negative again when the steps end in time again."""
     session = open_ungated()
-    attachment = manual.attach(session, new_consumer(), call=direct)
+    attachment = manual.attach(session, new_consumer())
 
     def feed(*, step_seconds):
         for chunk in partition(speech, 0.2):
@@ -232,7 +211,7 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
     session.end_audio()
     scheduler.attach(session, consumer)
     assert consumer.ended.wait(WAIT)
-    scheduler.attach(open_ungated())
+    scheduler.attach(open_ungated(), consumer)
     scheduler.close()
     scheduler.close()
     for thread in set(threading.enumerate()) - before:
@@ -240,69 +219,7 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
 
     assert before == set(threading.enumerate())
     with pytest.raises(StreamClosed, match="the scheduler is closed"):
-        scheduler.attach(open_ungated())
-
-
-def test_a_session_is_attached_once(manual, open_ungated, speech):
-    """A second attachment would step it twice; after a detach it may come again."""
-    session = open_ungated()
-    attachment = manual.attach(session)
-    with pytest.raises(OptionError, match="attached to this scheduler already"):
-        manual.attach(session)
-    attachment.detach()
-    again = manual.attach(session)
-    session.receive(speech)
-    again.notify()
-
-    assert run(manual) > 0
-    assert 1 == len(manual)
-
-
-def test_a_session_that_was_detached_during_its_step_is_not_attached_before_the_step_ends(
-    manual, open_ungated, speech
-):
-    """Two steps of one session would overlap."""
-    refused = []
-
-    def detach_and_attach():
-        if not refused:
-            attachment.detach(wait=False)
-            with pytest.raises(OptionError, match="already"):
-                manual.attach(session)
-            refused.append(1)
-
-    session = open_ungated(before_call=detach_and_attach)
-    attachment = manual.attach(session)
-    session.receive(speech)
-    attachment.notify()
-    run(manual)
-
-    assert refused
-    manual.attach(session)
-
-
-def test_a_session_that_is_over_is_not_attached(manual, open_ungated):
-    """A reader of its events would wait for ever."""
-    session = open_ungated()
-    session.finish()
-    with pytest.raises(StreamClosed, match="the session is over; open a new one"):
-        manual.attach(session)
-
-    assert 0 == len(manual)
-
-
-def test_a_scheduler_has_the_threads_that_its_backend_declares():
-    """Two calls may overlap, and the calls of a stream share a thread."""
-    declared = {"max_concurrent_calls": 2, "thread_affinity": "same-thread"}
-    backend = SimpleNamespace(
-        spec=BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", **declared)
-    )
-    with Scheduler.for_backend(backend, max_events=5) as scheduler:
-        assert 2 == len(scheduler._threads)
-        assert 2 == len(scheduler._lanes)
-        assert 5 == scheduler._max_events
-    with Scheduler.for_backend(object()) as scheduler:
-        assert (os.cpu_count() or 1) == len(scheduler._threads)
+        scheduler.attach(open_ungated(), consumer)
 
 
 def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated, speech):
@@ -310,7 +227,7 @@ def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated
     seconds = []
     scheduler = Scheduler(workers=0, clock=clock, on_step=seconds.append)
     session = open_ungated()
-    attachment = scheduler.attach(session, new_consumer(), call=direct)
+    attachment = scheduler.attach(session, new_consumer())
     session.receive(speech[:8000])
     attachment.notify()
     steps = run(scheduler)
@@ -318,3 +235,128 @@ def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated
 
     assert steps > 0
     assert [0.0] * steps == seconds
+
+
+def test_a_spare_session_is_stepped_while_no_other_one_waits(
+    *, new_consumer, manual, clock, open_ungated, speech, text
+):
+    """Uploaded recordings take no time from live sessions, and share what is left."""
+    spare, live = [open_ungated(), open_ungated()], open_ungated()
+    consumers = [new_consumer() for _ in spare]
+    for session, consumer in zip(spare, consumers, strict=True):
+        session.receive(speech)
+        session.end_audio()
+        manual.attach(session, consumer, is_spare=True)
+    attachment = manual.attach(live, new_consumer())
+    before = [manual.step(), manual.step()]
+    left = [session.backlog_seconds for session in spare]
+    clock.now += 1000.0
+    live.receive(speech)
+    attachment.notify()
+    while live.has_work:
+        manual.step()
+
+    assert [True, True] == before
+    assert left == [session.backlog_seconds for session in spare]
+    assert 1 == len(manual)
+    run(manual)
+    assert [text, text] == [consumer.text for consumer in consumers]
+    assert manual.lateness is None or manual.lateness < 0
+
+
+def test_a_callback_that_raises_detaches_only_its_session(
+    new_consumer, manual, open_ungated, speech, text
+):
+    """The error is logged, and the other session goes on to its End."""
+    consumer = new_consumer()
+
+    def fail(_events):
+        raise ZeroDivisionError
+
+    for on_events in (fail, consumer):
+        session = open_ungated()
+        session.receive(speech)
+        session.end_audio()
+        manual.attach(session, on_events)
+    run(manual)
+
+    assert text == consumer.text
+    assert 0 == len(manual)
+
+
+def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open_ungated, speech):
+    """So the processor can be closed after a disconnect in the middle of a step."""
+    running, release = threading.Event(), threading.Event()
+
+    def hold():
+        running.set()
+        release.wait(WAIT)
+
+    session, consumer = open_ungated(before_call=hold), new_consumer()
+    with Scheduler(workers=1) as scheduler:
+        attachment = scheduler.attach(session, consumer)
+        session.receive(speech)
+        attachment.notify()
+        assert running.wait(WAIT)
+        detaching = threading.Thread(target=attachment.detach)
+        detaching.start()
+
+        assert not consumer.events
+        detaching.join(0.05)
+        assert detaching.is_alive()
+        release.set()
+        detaching.join(WAIT)
+        assert not detaching.is_alive()
+        session._worker._processor.close()
+    assert not consumer.events
+
+
+def test_a_callback_may_detach_its_own_session(manual, open_ungated, speech):
+    """It does not wait for itself."""
+    session, received = open_ungated(), []
+    session.receive(speech)
+    attachment = manual.attach(
+        session, lambda events: (received.append(events), attachment.detach())
+    )
+    attachment.notify()
+    run(manual)
+
+    assert 1 == len(received)
+    assert 0 == len(manual)
+
+
+def test_a_callback_can_run_on_an_event_loop(new_consumer, open_ungated, speech, text):
+    """Where the program wants it: the loop calls it, no other thread."""
+
+    async def main():
+        ended, received = asyncio.Event(), new_consumer()
+
+        def on_events(events):
+            received(events)
+            if received.ended.is_set():
+                ended.set()
+
+        session = open_ungated()
+        session.receive(speech)
+        session.end_audio()
+        loop = asyncio.get_running_loop()
+        with Scheduler(workers=1) as scheduler:
+            scheduler.attach(session, on_events, call=loop.call_soon_threadsafe)
+            await asyncio.wait_for(ended.wait(), WAIT)
+        return received
+
+    received = asyncio.run(main())
+    assert text == received.text
+    assert {threading.current_thread().name} == received.threads
+
+
+def test_a_session_whose_event_loop_is_closed_is_detached(manual, open_ungated, speech):
+    """Its scheduler goes on."""
+    session = open_ungated()
+    session.receive(speech)
+    loop = asyncio.new_event_loop()
+    loop.close()
+    manual.attach(session, print, call=loop.call_soon_threadsafe)
+    run(manual)
+
+    assert 0 == len(manual)

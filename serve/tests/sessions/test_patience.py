@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wlk_serve.sessions.resume import RESUME_SECONDS
+from wlk_serve.sessions.messages import RESUME_SECONDS
 
 THIRD = RESUME_SECONDS / 3
 LOST = 1006  # the close code of a socket without a close frame

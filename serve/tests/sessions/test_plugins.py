@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 import re
 import socket
-import threading
 from types import ModuleType, SimpleNamespace
+from urllib.parse import urlsplit
 
 import attrs
 import pytest
@@ -18,11 +18,7 @@ from websockets.sync.client import connect
 from wlk_conformance.testing import CodedToken, encode, script_words
 from wlk_core.registry import Registry
 from wlk_serve import protocols
-from wlk_serve.app import Server
-from wlk_serve.http.admission import Admission
-from wlk_serve.http.server import DrainingServer, bound_sockets
-from wlk_serve.models.card import ModelCard
-from wlk_serve.models.service import Service
+from wlk_serve.http.server import bound_sockets
 from wlk_serve.ops.limits import Limits
 from wlk_serve.protocols import SocketRoute, TcpRoute, installed_routes
 
@@ -81,46 +77,32 @@ def routes(hello, open_session):
     ]
 
 
-@contextmanager
-def served(routes, limits=None):
-    """Yield the netloc of a server of the scripted backend, and the address of its TCP port."""
-    registry, ports, is_ready = Registry(), [], threading.Event()
+@pytest.fixture(scope="module")
+def served(serve):
+    """Return a context manager of the netloc of a server and the address of its TCP port."""
 
-    def on_ready(port):
-        ports.append(port)
-        is_ready.set()
+    @contextmanager
+    def served(routes, limits=None):
+        registry = Registry()
+        tcp = [route.protocol for route in routes if isinstance(route, TcpRoute)]
+        with (
+            registry.load_backend("scripted") as backend,
+            bound_sockets("127.0.0.1", 0) as listeners,
+            serve(
+                (backend, registry.spec("scripted")),
+                limits,
+                name=None,
+                routes=routes,
+                listeners=dict.fromkeys(tcp, listeners),
+            ) as (address, _),
+        ):
+            yield urlsplit(address).netloc, listeners[0].getsockname()
 
-    with (
-        registry.load_backend("scripted") as backend,
-        bound_sockets("127.0.0.1", 0) as listeners,
-        Service(backend, ModelCard.of(registry.spec("scripted"), None), workers=1) as service,
-    ):
-        application = Server(
-            service,
-            admission=Admission.of(["secret"], [], is_local=True),
-            limits=limits,
-            routes=routes,
-        )
-        server = DrainingServer(
-            application,
-            host="127.0.0.1",
-            port=0,
-            drain_seconds=0.0,
-            listeners=dict.fromkeys(application.tcp_handlers, listeners),
-            on_ready=on_ready,
-        )
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            assert is_ready.wait(WAIT)
-            yield f"127.0.0.1:{ports[0]}", listeners[0].getsockname()
-        finally:
-            server.handle_exit(15, None)
-            thread.join(WAIT)
+    return served
 
 
 @pytest.fixture(scope="module")
-def server(routes):
+def server(served, routes):
     """Return the addresses of a server that runs for all tests of the module."""
     with served(routes) as addresses:
         yield addresses
@@ -192,7 +174,9 @@ def test_a_wrong_message_is_answered_in_the_shape_of_the_protocol(server):
     assert ["wrong", "wrong"] == [error["code"] for error in errors if error]
 
 
-def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(hello, open_session):
+def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
+    hello, served, open_session
+):
     """Clients of other protocols know neither OpenAI's headers nor its errors."""
     (route,) = hello.wlk_protocols()
     route = attrs.evolve(
@@ -213,7 +197,7 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(hello,
     assert 4401 == client.close_code
 
 
-def test_a_full_server_refuses_in_the_shape_of_each_protocol(routes):
+def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
     """No slot is held by a client that is refused."""
     with (
         served(routes, Limits(max_sessions=1)) as (netloc, plain),

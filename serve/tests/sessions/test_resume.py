@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given, strategies
 import pytest
+from starlette.datastructures import Headers, QueryParams
 
 from wlk_serve.errors import RequestError
-from wlk_serve.sessions.resume import ResumeLog, parse_last_seq
+from wlk_serve.protocols import Handshake
+from wlk_serve.realtime.route import wlk_protocols
+from wlk_serve.sessions.messages import ResumeLog
+
+
+def decoded(messages):
+    """Return messages that are ready to be sent."""
+    return [json.loads(text) for _, text in messages]
+
 
 DELTA = {"type": "delta", "text": "zero"}
 HYPOTHESIS = {"type": "wlk.hypothesis", "text": "on"}
@@ -25,7 +36,7 @@ def test_a_client_receives_what_it_missed(log):
     log.number([DELTA, DELTA, DELTA])
     log.number(log.acknowledge(4000, 24_000))
 
-    resumed, *missed = log.resume(1, 4000)
+    resumed, *missed = decoded(log.resume(1, 4000))
 
     expected = {"type": "session.resumed", "samples": 4000, "messages": 1, "wlk_seq": 1}
     assert expected == resumed
@@ -38,13 +49,13 @@ def test_of_hypotheses_only_the_newest_is_kept(log):
     before = log.characters
     log.number([HYPOTHESIS] * 800)
 
-    assert [900] == [message["wlk_seq"] for message in log.resume(0, 0)[1:]]
+    assert [900] == [message["wlk_seq"] for message in decoded(log.resume(0, 0))[1:]]
     assert log.characters == before
 
 
 def test_audio_is_acknowledged_once_a_second(log):
     """The samples of every message count."""
-    acks = [log.number(log.acknowledge(samples, 8000)) for samples in range(1000, 17_000, 1000)]
+    acks = [log.acknowledge(samples, 8000) for samples in range(1000, 17_000, 1000)]
 
     found = [(ack["samples"], ack["messages"]) for batch in acks for ack in batch]
     assert [(8000, 8), (16_000, 16)] == found
@@ -69,21 +80,22 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused():
     with pytest.raises(RequestError):
         log.resume(1, 0)
     assert log.characters <= 500
-    assert [100] == [message["wlk_seq"] for message in log.resume(99, 0)[1:]]
+    assert [100] == [message["wlk_seq"] for message in decoded(log.resume(99, 0))[1:]]
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "²", "1" * 19])
-def test_a_last_number_is_a_whole_one(text):
+@pytest.mark.parametrize("text", ["-1", "1.5", "x", "²", "1" * 19])
+def test_a_last_number_is_a_whole_one(card, text):
     """The field is named."""
+    (route,) = wlk_protocols()
+    query = QueryParams({"wlk_last_seq": text})
     with pytest.raises(RequestError) as caught:
-        parse_last_seq([text])
+        route.open(
+            Handshake(
+                headers=Headers(), query=query, subprotocols=[], secret=None, card=lambda _: card
+            )
+        )
 
     assert "wlk_last_seq" == caught.value.param
-
-
-def test_without_a_last_number_everything_is_missed():
-    """A client that received nothing may leave the field out."""
-    assert (0, 7) == (parse_last_seq([]), parse_last_seq(["7"]))
 
 
 @given(
@@ -104,20 +116,21 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
     sent, received, wire = [], [], []
     audio, arrived = [], []
     for kinds, is_cut, lost_messages, samples, lost_samples in script:
-        numbered = log.number([{"type": kind, "n": len(sent) + i} for i, kind in enumerate(kinds)])
+        new = [{"type": kind, "n": len(sent) + i} for i, kind in enumerate(kinds)]
+        numbered = decoded(log.number(new))
         sent += numbered
         wire += numbered
         new = list(range(len(audio), len(audio) + samples))
         audio += new
         arrived += new[: max(0, samples - lost_samples)] if is_cut else new
-        wire += log.number(log.acknowledge(len(arrived), 20))
+        wire += decoded(log.number(log.acknowledge(len(arrived), 20)))
         if not is_cut:
             received += wire
             wire = []
             continue
         received += wire[: max(0, len(wire) - lost_messages)]
         last = received[-1]["wlk_seq"] if received else 0
-        resumed, *wire = log.resume(last, len(arrived))
+        resumed, *wire = decoded(log.resume(last, len(arrived)))
         assert resumed["wlk_seq"] == last
         arrived += audio[resumed["samples"] :]
         log.number(log.acknowledge(len(arrived), 20))

@@ -3,12 +3,12 @@ from __future__ import annotations
 import asyncio
 import json
 
-from wlk_serve.sessions.send_queue import SendQueue
+from wlk_serve.sessions.messages import SendQueue, encoded
 
 
 def message(kind, number):
     """Return a message with a number."""
-    return {"type": kind, "number": number}
+    return encoded({"type": kind, "number": number})
 
 
 def drained(queue):
@@ -60,29 +60,3 @@ def test_a_queue_that_is_full_ends():
 
         assert queue.is_full
         assert [] == drained(queue)
-
-
-def test_a_reader_that_is_ahead_waits_for_room():
-    """Until half of the messages are taken, or nothing will be taken any more."""
-
-    async def waits_until(change):
-        queue = SendQueue(max_messages=4)
-        queue.put([message("delta", number) for number in range(2)])
-        waiting = asyncio.create_task(queue.room())
-        await asyncio.sleep(0)
-        was_waiting = not waiting.done()
-        await change(queue)
-        await waiting
-        return was_waiting
-
-    async def take(queue):
-        await queue.get()
-
-    async def close(queue):
-        queue.close()
-
-    async def fill(queue):
-        queue.put([message("delta", number) for number in range(9)])
-
-    for change in (take, close, fill):
-        assert asyncio.run(waits_until(change))

@@ -7,14 +7,13 @@ from hypothesis import given, strategies
 import pytest
 
 from wlk_core.backend import BackendSpec
+from wlk_core.errors import BackendError, WLKError
+from wlk_core.processor import StreamStats
+from wlk_core.session import Commit, End, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
-from wlk_serve.transcriptions.protocol import (
-    Recognized,
-    TranscriptionStream,
-    parse_form,
-    render,
-)
+from wlk_serve.transcriptions.protocol import parse_form
+from wlk_serve.transcriptions.transcript import Transcript
 
 TOY = BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", languages=("en",))
 NAMES = ("model", "language", "response_format", "stream", "temperature", "include[]", "prompt")
@@ -22,9 +21,9 @@ NAMES = ("model", "language", "response_format", "stream", "temperature", "inclu
 
 @pytest.fixture
 def recognized(token):
-    """Return two words of a recording of two seconds."""
+    """Return the events of two words of a recording of two seconds."""
     tokens = (token(" zero", 0.25, 0.5), token(" one", 1.0, 1.5, probability=0.25))
-    return Recognized(tokens=tokens, duration=2.0, language="en")
+    return [Commit(tokens, 2.0), End(audio_time=2.0, stats=StreamStats(), latency=None)]
 
 
 def request(card, *fields, task="transcribe"):
@@ -32,14 +31,17 @@ def request(card, *fields, task="transcribe"):
     return parse_form([("model", "small"), *fields], card, task)
 
 
-def body(card, recognized, *fields):
+def rendered(card, events, *fields):
+    """Return the media type and the body of the response."""
+    transcript = Transcript(request(card, ("language", "en"), *fields))
+    for event in events:
+        transcript.add(event)
+    return transcript.render()
+
+
+def body(card, events, *fields):
     """Return the decoded JSON body of the response."""
-    return json.loads(render(request(card, *fields), recognized)[1])
-
-
-def events(text):
-    """Return the JSON of server-sent events."""
-    return [json.loads(line.removeprefix("data: ")) for line in text.split("\n\n") if line]
+    return json.loads(rendered(card, events, *fields)[1])
 
 
 def test_a_plain_answer_has_the_text_and_the_seconds(card, recognized):
@@ -59,7 +61,7 @@ def test_a_plain_answer_has_the_text_and_the_seconds(card, recognized):
 )
 def test_a_format_of_text_is_the_body_itself(card, recognized, response_format, expected):
     """Captions are those of the core, with their times."""
-    media_type, text = render(request(card, ("response_format", response_format)), recognized)
+    media_type, text = rendered(card, recognized, ("response_format", response_format))
 
     assert expected == text
     assert media_type.startswith("text/")
@@ -100,13 +102,14 @@ class CountedTokens(tuple):
 def test_verbose_json_reads_each_word_as_often_in_a_long_recording(card, token, sentences):
     """The work for a segment is that for its own words."""
     words = CountedTokens(token(f" w{i}.", i, i + 0.5, probability=0.25) for i in range(sentences))
+    transcript = Transcript(request(card, ("response_format", "verbose_json")))
+    transcript.tokens = words
     CountedTokens.reads = 0
-    verbose = ("response_format", "verbose_json")
 
-    segments = body(card, Recognized(tokens=words, duration=900.0), verbose)["segments"]
+    segments = json.loads(transcript.render()[1])["segments"]
 
     assert sentences == len(segments)
-    assert CountedTokens.reads <= 3 * sentences
+    assert CountedTokens.reads <= 4 * sentences
     assert {round(math.log(0.25), 6)} == {segment["avg_logprob"] for segment in segments}
 
 
@@ -120,28 +123,27 @@ def test_log_probabilities_come_when_they_are_included(card, recognized):
 
 def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
     """White space before the first and after the last word is in no delta."""
-    tokens = (*recognized.tokens, token(" two ", 1.6, 1.9))
-    whole = Recognized(tokens=tokens, duration=2.0)
-    stream = TranscriptionStream(request(card, ("stream", "true")))
-
-    deltas = events("".join(stream.delta([part]) for part in tokens))
-    (last,) = events(stream.done(whole))
+    transcript = Transcript(request(card, ("stream", "true")))
+    tokens = (*recognized[0].tokens, token(" two ", 1.6, 1.9))
+    deltas = [event for part in tokens for event in transcript.add(Commit((part,), 2.0))]
+    last = transcript.done()
 
     assert ["zero", " one", " two"] == [event["delta"] for event in deltas]
     assert "zero one two" == last["text"]
     assert "transcript.text.done" == last["type"]
 
 
-def test_a_failure_in_a_stream_is_an_event_with_an_error(card):
-    """OpenAI's SDK raises it as an APIError."""
-    stream = TranscriptionStream(request(card, ("stream", "true")))
+@pytest.mark.parametrize(
+    ("failure", "is_final"),
+    [(BackendError("GPU 0 is lost"), True), (BackendError("diarizer", retryable=False), False)],
+)
+def test_a_failure_that_the_answer_cannot_do_without_is_raised(card, failure, is_final):
+    """Of the engine, or of a diarizer that was switched off; what is tried again is not."""
+    transcript = Transcript(request(card))
+    transcript.add(Failure(BackendError("busy"), False, 1.0))
 
-    (event,) = events(stream.failed(RequestError("the engine failed", status=500)))
-
-    assert ("the engine failed", "server_error") == (
-        event["error"]["message"],
-        event["error"]["type"],
-    )
+    with pytest.raises(WLKError):
+        transcript.add(Failure(failure, is_final, 1.0))
 
 
 def test_lists_are_taken_with_and_without_brackets(card):

@@ -7,15 +7,12 @@ import json
 import attrs
 import pytest
 
-from wlk_core.session.timeline import TextLine
+from wlk_core.processor import StreamStats
+from wlk_core.session import Commit, End, Endpoint, SpeakerTurn
+from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
-from wlk_serve.transcriptions.protocol import (
-    Recognized,
-    SpeakerLines,
-    TranscriptionStream,
-    parse_form,
-    render,
-)
+from wlk_serve.transcriptions.protocol import parse_form
+from wlk_serve.transcriptions.transcript import Transcript
 from wlk_serve.words import speaker_name
 
 DIARIZED = ("response_format", "diarized_json")
@@ -28,12 +25,19 @@ def card(card):
 
 
 @pytest.fixture
-def lines(token):
+def events(token):
     """Return the words of two speakers, and of an unknown one."""
-    return tuple(
-        TextLine(tokens=(token(f" {text}", start, start + 0.5, speaker=speaker),))
-        for text, start, speaker in [("zero", 0.25, 0), ("one", 1.0, "bert"), ("two", 1.5, None)]
+    words = tuple(
+        token(f" {text}", start, start + 0.5)
+        for text, start in [("zero", 0.25), ("one", 1.0), ("two", 3.5)]
     )
+    spans = [SpeakerSpan(0, 0.0, 1.0), SpeakerSpan("bert", 1.0, 1.5)]
+    return [
+        Commit(words, 4.0),
+        *(SpeakerTurn(span, 4.0) for span in spans),
+        Endpoint(4.0, "end", 4.0),
+        End(audio_time=4.0, stats=StreamStats(), latency=None),
+    ]
 
 
 def request(card, *fields, task="transcribe"):
@@ -41,34 +45,28 @@ def request(card, *fields, task="transcribe"):
     return parse_form([("model", "small"), DIARIZED, *fields], card, task)
 
 
-def test_diarized_json_has_the_fields_of_openai_and_no_other(card, lines):
-    """Numbers become letters; `speaker` is a text where the speaker is unknown too."""
-    tokens = tuple(token for line in lines for token in line.tokens)
-    recognized = Recognized(tokens=tokens, duration=2.0, speaker_lines=lines)
-    media_type, body = render(request(card), recognized)
+def test_diarized_json_has_the_fields_of_openai_and_no_other(card, events):
+    """Numbers become letters; `speaker` is a text where it is unknown too; a stream sends them."""
+    transcript = Transcript(request(card), speaker_delay=1.0)
+    sent = [record for event in events for record in transcript.add(event)]
+    media_type, body = transcript.render()
 
     texts = [("seg_0", 0.25, 0.75, "zero", "A"), ("seg_1", 1.0, 1.5, "one", "bert")]
-    texts.append(("seg_2", 1.5, 2.0, "two", "unknown"))
+    texts.append(("seg_2", 3.5, 4.0, "two", "unknown"))
     names = ("id", "start", "end", "text", "speaker")
-    segments = [dict(zip(names, values, strict=True)) for values in texts]
+    segments = [
+        {"type": "transcript.text.segment", **dict(zip(names, values, strict=True))}
+        for values in texts
+    ]
     assert "application/json" == media_type
     assert {
         "task": "transcribe",
-        "duration": 2.0,
+        "duration": 4.0,
         "text": "zero one two",
-        "segments": [{"type": "transcript.text.segment", **segment} for segment in segments],
-        "usage": {"type": "duration", "seconds": 2.0},
+        "segments": segments,
+        "usage": {"type": "duration", "seconds": 4.0},
     } == json.loads(body)
-
-
-def test_a_stream_sends_the_same_segments_as_they_become_certain(card, lines):
-    """Their numbers go on from event to event."""
-    stream = TranscriptionStream(request(card, ("stream", "true")))
-    text = stream.segments(SpeakerLines(lines[:1])) + stream.segments(SpeakerLines(lines[1:]))
-    events = [json.loads(line.removeprefix("data: ")) for line in text.split("\n\n") if line]
-    whole = Recognized(tokens=(), duration=2.0, speaker_lines=lines)
-
-    assert json.loads(render(request(card), whole)[1])["segments"] == events
+    assert segments == [record for record in sent if "segment" in record["type"]]
 
 
 def test_a_server_without_a_diarizer_names_the_remedy(card):

@@ -201,9 +201,9 @@ class Bench:
                 processors.append(self.backend.create_processor(**self.stream_arguments))
                 opened.callback(processors[-1].close)
             scheduler = opened.enter_context(
-                Scheduler.for_backend(
-                    self.backend,
+                Scheduler(
                     workers=0 if clock else self.workers,
+                    same_thread=self.backend.spec.thread_affinity == "same-thread",
                     clock=clock or time.monotonic,
                     tick_seconds=self.tick_seconds,
                     burst_seconds=_UNBOUNDED,
@@ -212,7 +212,7 @@ class Bench:
             sessions = [TimedSession(each, self.tick_seconds, on_done) for each in processors]
             yield _Sessions(
                 sessions=sessions,
-                attachments=[scheduler.attach(s, _drop, call=_directly) for s in sessions],
+                attachments=[scheduler.attach(s, _drop) for s in sessions],
                 scheduler=scheduler,
                 clips=self.clips,
                 chunk_samples=round(self.tick_seconds * SAMPLE_RATE),
@@ -362,7 +362,3 @@ def _limited_cores(count: int | None) -> Iterator[int]:
 
 def _drop(_events: list[Event]) -> None:
     """Stand for a consumer that costs nothing."""
-
-
-def _directly(function: Callable[[], object]) -> None:
-    function()

@@ -19,7 +19,7 @@ from wlk_serve.http.client_secrets import ClientSecrets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "header_keys", "read_keys"]
+__all__ = ["Admission", "Client", "header_keys", "read_keys"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
@@ -51,6 +51,21 @@ def header_keys(headers: Mapping[str, str]) -> list[str]:
     return keys + [
         name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
     ]
+
+
+@attrs.frozen(kw_only=True)
+class Client:
+    """
+    Who asks.
+
+    Attributes:
+        key_id: the beginning of the digest of its key; empty where none is needed.
+        session: the configuration that its client secret carries; None without one.
+
+    """
+
+    key_id: str = ""
+    session: dict[str, Any] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -118,38 +133,34 @@ class Admission:
                 code="invalid_origin",
             )
 
-    def check_keys(self, keys: Iterable[str], *, takes_secrets: bool = False) -> None:
+    def identify(self, keys: Iterable[str], *, takes_secrets: bool = False) -> Client:
         """
-        Check that one of *keys* is of this server; client secrets count where they are taken.
+        Return who offers *keys*; client secrets count where they are taken.
 
         Raises:
             RequestError: 401 for a missing or wrong key.
 
         """
-        keys = list(keys)
-        has_secret = takes_secrets and self.secret_session(keys) is not None
-        if self.key_digests and not has_secret and not self._has_key(keys):
+        keys, now = list(keys), time.time()
+        # All comparisons are made, so that their time does not depend on which key is right.
+        found = [
+            digest
+            for key in keys
+            for digest in self.key_digests
+            if secrets.compare_digest(_digest(key), digest)
+        ]
+        opened = [secret for key in keys if (secret := self.secrets.read(key, now)) is not None]
+        secret = opened[0] if opened and takes_secrets else None
+        if self.key_digests and not found and secret is None:
             raise RequestError(
                 "expected a key of this server, as Authorization: Bearer KEY",
                 status=401,
                 code="invalid_api_key",
             )
-
-    def secret_session(self, keys: Iterable[str]) -> dict[str, Any] | None:
-        """Return the configuration in the client secret of a request, None without a valid one."""
-        now = time.time()
-        sessions = (self.secrets.session(key, now) for key in keys)
-        return next((session for session in sessions if session is not None), None)
-
-    def key_id(self, keys: Iterable[str]) -> str:
-        """Return the beginning of the digest of a client's key; empty where none is needed."""
-        now = time.time()
-        for key in keys:
-            if _digest(key) in self.key_digests:
-                return _digest(key).hex()[:_ID_CHARACTERS]
-            if (owner := self.secrets.key_id(key, now)) is not None:
-                return owner
-        return ""
+        own_id = found[0].hex()[:_ID_CHARACTERS] if found else ""
+        if secret is None:
+            return Client(key_id=own_id)
+        return Client(key_id=own_id or secret.key_id, session=secret.session)
 
     def _is_own_host(self, host: str) -> bool:
         if not self.is_local or is_loopback(_hostname(host)):
@@ -158,15 +169,6 @@ class Admission:
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         return origin in {f"http://{host}", f"https://{host}"} or origin in self.origins
-
-    def _has_key(self, keys: Iterable[str]) -> bool:
-        # All comparisons are made, so that their time does not depend on which key is right.
-        matches = [
-            secrets.compare_digest(_digest(candidate), digest)
-            for candidate in keys
-            for digest in self.key_digests
-        ]
-        return any(matches)
 
 
 def _origin(text: str) -> str:

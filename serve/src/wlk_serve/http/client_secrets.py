@@ -9,7 +9,7 @@ import hmac
 import json
 import os
 import reprlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -18,7 +18,7 @@ from wlk_serve.errors import invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PREFIX", "ClientSecrets", "SecretRequest", "parse_secret_request"]
+__all__ = ["PREFIX", "ClientSecrets", "Secret", "parse_secret_request"]
 
 PREFIX = "ek_"
 _SECONDS = (10, 7200)
@@ -29,17 +29,11 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 Json: TypeAlias = "dict[str, Any]"
 
 
-@attrs.frozen(kw_only=True)
-class SecretRequest:
-    """
-    How long a secret is valid, in seconds, and the configuration of its sessions.
+class Secret(NamedTuple):
+    """The configuration of the sessions that a secret opens, and whose key requested it."""
 
-    `key_id` names the key of the client that requests it.
-    """
-
-    seconds: int = _DEFAULT_SECONDS
-    session: Json = attrs.field(factory=dict)
-    key_id: str = ""
+    session: Json
+    key_id: str
 
 
 @attrs.frozen(kw_only=True)
@@ -60,28 +54,19 @@ class ClientSecrets:
             return cls()
         return cls(signing_key=hashlib.sha256(b"wlk client secret\0" + joined).digest())
 
-    def mint(self, request: SecretRequest, now: float) -> tuple[str, int]:
+    def mint(self, secret: Secret, seconds: int, now: float) -> tuple[str, int]:
         """Return a new secret and the second of the epoch at which it expires."""
-        expires_at = int(now) + request.seconds
-        content = json.dumps([expires_at, request.session, request.key_id]).encode()
+        expires_at = int(now) + seconds
+        content = json.dumps([expires_at, *secret]).encode()
         signature = hmac.digest(self.signing_key, content, "sha256")
         text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
         return PREFIX + text, expires_at
 
-    def session(self, secret: str, now: float) -> Json | None:
-        """Return the configuration that a *secret* carries, None for an invalid or expired one."""
-        content = self._content(secret, now)
-        return None if content is None else content[0]
-
-    def key_id(self, secret: str, now: float) -> str | None:
-        """Return whose a *secret* is, None for an invalid or expired one."""
-        content = self._content(secret, now)
-        return None if content is None else content[1]
-
-    def _content(self, secret: str, now: float) -> tuple[Json, str] | None:
-        if not secret.startswith(PREFIX) or not secret.isascii():
+    def read(self, text: str, now: float) -> Secret | None:
+        """Return the secret in *text*, None for an invalid or expired one."""
+        if not text.startswith(PREFIX) or not text.isascii():
             return None
-        text = secret.removeprefix(PREFIX)
+        text = text.removeprefix(PREFIX)
         try:
             data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
@@ -89,13 +74,13 @@ class ClientSecrets:
         signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
             return None
-        expires_at, session, key_id = json.loads(content)  # written by `mint`
-        return (session, key_id) if now < expires_at else None
+        expires_at, *fields = json.loads(content)  # written by `mint`
+        return Secret(*fields) if now < expires_at else None
 
 
-def parse_secret_request(body: object) -> SecretRequest:
+def parse_secret_request(body: object) -> tuple[Json, int]:
     """
-    Return the request of a decoded JSON *body*.
+    Return the session of a decoded JSON *body*, and for how many seconds its secret is valid.
 
     Raises:
         RequestError: a field has a wrong value.
@@ -111,7 +96,7 @@ def parse_secret_request(body: object) -> SecretRequest:
     session = _object(fields.get("session") or {}, "session")
     if len(json.dumps(session)) > _MAX_SESSION_CHARACTERS:
         raise invalid("session", f"of at most {_MAX_SESSION_CHARACTERS} characters of JSON")
-    return SecretRequest(seconds=seconds, session=session)
+    return session, seconds
 
 
 def _object(value: object, name: str) -> Json:

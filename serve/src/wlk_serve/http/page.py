@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-import hashlib
-from importlib import resources
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
 
 __all__ = ["PAGE_HEADERS", "is_page", "page_routes"]
 
-_MEDIA_TYPES = {
-    ".css": "text/css",
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
 # Scripts, styles and connections of this server only, and none that are written into the page.
 _POLICY = (
     "default-src 'none'",
@@ -53,30 +44,20 @@ def is_page(path: str) -> bool:
     return path == "/" or path.startswith("/page/")
 
 
-def page_routes() -> list[Route]:
+def page_routes() -> list[BaseRoute]:
     """Return the addresses of the page: ``/`` and its files below ``/page/``."""
-    return [Route("/", _answer), Route("/page/{name}", _answer)]
+    files = _Files(packages=[("wlk_serve", "page")])
+
+    async def index(request: Request) -> Response:
+        return await files.get_response("index.html", request.scope)
+
+    return [Route("/", index), Mount("/page", files)]
 
 
-async def _answer(request: Request) -> Response:
-    file = _files().get(request.path_params.get("name", "index.html"))
-    if file is None:
-        raise HTTPException(404)
-    content, media_type, tag = file
-    headers = {**PAGE_HEADERS, "etag": tag}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type=media_type)
+class _Files(StaticFiles):
+    """Starlette's files with the headers of the page."""
 
-
-@lru_cache(maxsize=1)
-def _files() -> dict[str, tuple[bytes, str, str]]:
-    """Return content, media type and tag of the files by name; no request reaches another file."""
-    found = {}
-    for path in (resources.files("wlk_serve") / "page").iterdir():
-        media_type = _MEDIA_TYPES.get(PurePath(path.name).suffix)
-        if media_type is not None:
-            content = path.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[path.name] = content, media_type, tag
-    return found
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers.update(PAGE_HEADERS)
+        return response

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -31,7 +31,7 @@ _IGNORED_LOGS = (
     "without completing handshake",  # of every WebSocket that is refused
     "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
 )
-_LINGER_SECONDS = 10.0  # for a client that still sends, until it has read why it was refused
+_LINGER_SECONDS = 10.0  # for a client that answers no ping, until its connection is gone
 # Read in one turn of the event loop.  The smallest frame has 6 bytes, and 256 KiB of them, which
 # asyncio reads by itself, kept everyone else waiting for 0.8 s.
 _READ_BYTES = 4096
@@ -181,22 +181,6 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             super().keepalive_timeout()
             self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
-    def handle_parser_exception(self) -> None:
-        # Closing a TCP socket with unread bytes resets it, and the client never reads the close
-        # frame.  So the rest of a message that is too large is read, and dropped by `conn`.
-        sent = self.conn.close_sent
-        if self.close_sent or sent is None:
-            return
-        event = {"type": "websocket.disconnect", "code": sent.code, "reason": sent.reason}
-        self.queue.put_nowait(cast("Any", event))
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        self.transport.write_eof()
-        self.close_sent = True
-        if self.read_paused:
-            self.read_paused = False
-            self.transport.resume_reading()
-        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
-
 
 @contextmanager
 def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
@@ -225,16 +209,13 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
                 bound.bind((address[0], port, *address[2:]))
                 sockets.append(bound)
         except OSError as error:
+            reason = error.strerror or error
             if error.errno == errno.EADDRINUSE:
-                message = (
-                    f"expected a free port, but another program uses {port} of {host}; "
-                    "choose another with --port, or 0 for any"
-                )
-            else:
-                message = (
-                    f"cannot listen on port {port} of {host}: {error.strerror or error}; "
-                    "choose others with --host, --port"
-                )
+                reason = "another program uses it"
+            message = (
+                f"cannot listen on port {port} of {host}: {reason}; choose others with --host, "
+                "--port, or port 0 for any that is free"
+            )
             raise WLKError(message) from error
         yield sockets
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import Backend
 
-__all__ = ["ModelCard", "unknown_model"]
+__all__ = ["ModelCard"]
 
 
 @attrs.frozen(kw_only=True)
@@ -93,8 +93,22 @@ class ModelCard:
             RequestError: it is another one (404), or not a string (400).
 
         """
+        if not isinstance(name, str) or not name:
+            expected = f"as a string, for example {self.name!r}"
+            raise invalid(param, expected, code="invalid_type")
         if not self.has_name(name):
-            raise unknown_model(name, [self], param=param)
+            raise RequestError(
+                f"the model {name[:100]!r} is not served here; use {self.name!r}",
+                status=404,
+                code="model_not_found",
+                param=param,
+            )
+
+    def named(self, name: object) -> Self:
+        """Return this card to a client of *name*, None for any; raises as `check_name`."""
+        if name is not None:
+            self.check_name(name)
+        return self
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
@@ -141,19 +155,3 @@ class ModelCard:
                 "include": list(include),
             },
         }
-
-
-def unknown_model(
-    name: object, cards: Sequence[ModelCard], *, param: str = "model"
-) -> RequestError:
-    """Return the error of a client that asks for none of *cards*."""
-    if not isinstance(name, str) or not name:
-        expected = f"as a string, for example {cards[0].name!r}"
-        return invalid(param, expected, code="invalid_type")
-    names = ", ".join(repr(card.name) for card in cards)
-    return RequestError(
-        f"the model {name[:100]!r} is not served here; use {'one of ' * (len(cards) > 1)}{names}",
-        status=404,
-        code="model_not_found",
-        param=param,
-    )

@@ -4,53 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from functools import partial
+from contextlib import ExitStack, closing, contextmanager
 import logging
 import math
 import os
-import threading
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import attrs
-import numpy as np
 
 from wlk_core.audio import decode_file
-from wlk_core.errors import OptionError, StreamClosed, WLKError
+from wlk_core.errors import OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Failure, Session, transcribe_stream
+from wlk_core.session import End, Failure, Session
 from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
 from wlk_serve.errors import RequestError, as_failure
-from wlk_serve.models.engine_turns import EngineTurns
-from wlk_serve.models.stream import ServedStream
+from wlk_serve.models.card import ModelCard
+from wlk_serve.models.stream import ServedStream, StreamSettings
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.transcriptions.recording import Recording, in_turns
+from wlk_serve.transcriptions.recording import RecordingSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
     from types import TracebackType
 
+    from wlk_core.annotators import Diarizer
     from wlk_core.backend import Backend
+    from wlk_core.config import Settings
     from wlk_core.processor import OnlineProcessor
+    from wlk_core.registry import Registry
     from wlk_core.session.events import Event
-    from wlk_serve.models.card import ModelCard
-    from wlk_serve.models.diarizers import DiarizerSource
-    from wlk_serve.models.stream import StreamSettings
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
-    from wlk_serve.transcriptions.recording import Result
 
-__all__ = ["Service"]
-
-T = TypeVar("T")
+__all__ = ["DiarizerSource", "Service", "loaded_service"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
-# Threads, which exist while they are needed.
-_MAX_FILES = 1000  # uploads may be slow
 _MAX_OPENINGS = 100  # a stream may be opened at another machine; as many as sessions by default
 _CANARY_SECONDS = 0.5  # of audio
 _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
@@ -61,13 +53,61 @@ _MAX_CALL_SECONDS = 300.0
 _MAX_STEP_SECONDS = 120.0  # of a session, whose windows are shorter; a longer one never returns
 
 
+@contextmanager
+def loaded_service(
+    registry: Registry,
+    settings: Settings,
+    *,
+    diarizer: str | None = None,
+    served_name: str | None = None,
+) -> Iterator[Service]:
+    """
+    Load the model of *settings*, and open the service of it.
+
+    Raises:
+        WLKError: the model or the diarizer is not installed, or cannot be loaded.
+
+    """
+    diarizers = None  # reported before a model is loaded
+    if diarizer is not None:
+        diarizers = DiarizerSource(lambda: registry.load_annotator("diarizer", diarizer))
+    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    with (
+        settings.load(registry) as backend,
+        Service(
+            backend, card, stream_options=settings.options.stream, diarizers=diarizers
+        ) as service,
+    ):
+        backend.warmup()
+        service.probe_model()
+        yield service
+
+
+class DiarizerSource:
+    """
+    Opens a diarizer for each session.
+
+    One is loaded at once, because a plugin that cannot load must fail before the server is ready,
+    and because later ones then share what it brought into memory.
+
+    Args:
+        open: returns a new diarizer, as `Registry.load_annotator` does; may block.
+
+    """
+
+    def __init__(self, open: Callable[[], Diarizer]) -> None:  # noqa: A002 -- what it does
+        self.open = open
+        first = open()
+        self.max_delay = float(first.max_delay)  #: seconds after its end in which a span comes
+        first.close()
+
+
 class Service:
     """
     One loaded backend for many clients; a context manager, which leaves the backend open.
 
-    Sessions are stepped by a scheduler; each recording that is uploaded has a thread of its own,
-    because decoding its container blocks.  Together they make at most as many engine calls at a
-    time as the backend declares, and recordings only while no session waits.
+    A scheduler steps the sessions, and recordings that are uploaded only while no session waits.
+    Together they make at most as many engine calls at a time as the backend declares.
 
     Args:
         backend: the loaded backend.
@@ -77,8 +117,6 @@ class Service:
             speakers are asked for; None for a server without speakers.
         workers: how many sessions and recordings use the model at a time; None for what the backend
             declares as `max_concurrent_calls`, else one a CPU core.
-        metrics: what is counted; None for new metrics.
-        owns_backend: whether `close` closes the backend too.
 
     """
 
@@ -90,25 +128,18 @@ class Service:
         stream_options: Mapping[str, Any] | None = None,
         diarizers: DiarizerSource | None = None,
         workers: int | None = None,
-        metrics: Metrics | None = None,
-        owns_backend: bool = False,
     ) -> None:
         self._diarizers = diarizers
         delay = None if diarizers is None else diarizers.max_delay
         self.card = attrs.evolve(card.declared_by(backend), speaker_delay=delay)
         self._backend = backend
-        self._owns_backend = owns_backend
         self._stream_options = dict(stream_options or {})
-        count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
-        self.metrics = Metrics() if metrics is None else metrics
-        self._turns = EngineTurns(count)
+        self.metrics = Metrics()
         self._scheduler = Scheduler(
-            workers=count,
+            workers=workers or card.spec.max_concurrent_calls or os.cpu_count() or 1,
             same_thread=card.spec.thread_affinity == "same-thread",
             on_step=self.metrics.step_seconds.observe,
-            turns=self._turns.sessions,
         )
-        self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
         self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
@@ -128,11 +159,8 @@ class Service:
     def close(self) -> None:
         """Stop every session; waits for the threads."""
         self._scheduler.close()
-        self._files.shutdown(cancel_futures=True)
         self._openers.shutdown(cancel_futures=True)
         self._closers.shutdown()
-        if self._owns_backend:
-            self._backend.close()
 
     @property
     def lateness(self) -> float:
@@ -177,7 +205,11 @@ class Service:
         return True
 
     async def open_stream(
-        self, settings: StreamSettings, on_events: Callable[[ServedStream, list[Event]], object]
+        self,
+        settings: StreamSettings,
+        on_events: Callable[[ServedStream, list[Event]], object],
+        *,
+        has_speakers: bool = True,
     ) -> ServedStream:
         """
         Open a session whose events are given to *on_events* in the running event loop.
@@ -191,82 +223,34 @@ class Service:
             StreamClosed: the service is closed.
 
         """
-        loop = asyncio.get_running_loop()
-        opened = await self._open(partial(self._new_stream, settings), close=ServedStream.close)
-        with ExitStack() as stack:
-            stack.callback(opened.close)
-            opened.attachment = self._scheduler.attach(
-                opened.session,
-                lambda events: on_events(opened, events),
-                call=loop.call_soon_threadsafe,
-            )
-            stack.pop_all()
-        return opened
 
-    async def _open(self, make: Callable[[], T], close: Callable[[T], object]) -> T:
-        """
-        Return what *make* returns in a thread; raises what it raises.
+        def make() -> ServedStream:
+            options = self._options(settings.prompt)
+            with ExitStack() as parts:
+                processor = self._processor("transcribe", settings.language, options)
+                parts.enter_context(closing(processor))
+                diarizer = self._open_diarizer(parts) if has_speakers else None
+                gate = None
+                if settings.leaves_out_pauses:
+                    times = {} if settings.gate is None else attrs.asdict(settings.gate)
+                    gate = SilenceGate(SileroDetector(), **times)
+                session = Session(
+                    processor,
+                    gate=gate,
+                    diarizer=diarizer,
+                    encoding=settings.encoding,
+                    rate=settings.rate,
+                    max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+                )
+                return ServedStream(session, parts.pop_all(), self._close_later)
 
-        A call that has begun cannot be interrupted: what it returns after its task was cancelled is
-        given to *close*, which must not wait.
-        """
-
-        def close_result(done: Future[T]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                close(done.result())
-
-        def guarded() -> T:
-            try:
-                return make()
-            except WLKError:
-                raise
-            except BaseException as error:
-                raise as_failure(error) from error
-
-        opening = self._openers.submit(guarded)
-        try:
-            return await asyncio.wrap_future(opening)
-        except asyncio.CancelledError:
-            opening.add_done_callback(close_result)
-            raise
-
-    def _new_stream(self, settings: StreamSettings) -> ServedStream:
-        """Return a session that is not stepped yet; may block."""
-        with ExitStack() as stack:
-            processor = self._processor(
-                "transcribe", settings.language, self._options(settings.prompt)
-            )
-            stack.enter_context(closing(processor))
-            diarizer = None
-            if self._diarizers is not None:
-                diarizer = stack.enter_context(closing(self._diarizers.open()))
-            gate = None
-            if settings.leaves_out_pauses:
-                times = {} if settings.gate is None else attrs.asdict(settings.gate)
-                gate = SilenceGate(SileroDetector(), **times)
-            session = Session(
-                processor,
-                gate=gate,
-                diarizer=diarizer,
-                encoding=settings.encoding,
-                rate=settings.rate,
-                max_backlog_seconds=_MAX_BACKLOG_SECONDS,
-            )
-            stack.pop_all()
-        return ServedStream(
-            session, processor, diarizer, lambda closed: self._close_later(closed.release)
-        )
+        return await self._opened(make, on_events)
 
     async def recognize(
-        self,
-        file: BinaryIO,
-        request: TranscriptionRequest,
-        use: Callable[[float], object],
-    ) -> AsyncGenerator[Result]:
+        self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
+    ) -> AsyncGenerator[Event]:
         """
-        Yield the committed tokens of a recording as they come, and at last all of them.
-
-        Where speakers are asked for, their lines are yielded too, as they become certain.
+        Yield the events of a recording until its End; a failure is one of them.
 
         Args:
             file: the recording.
@@ -275,59 +259,68 @@ class Service:
                 RequestError.
 
         Raises:
-            RequestError, WLKError: the recording holds no audio, or the engine or the diarizer
-                failed.
+            WLKError: the engine or the diarizer could not be opened.
 
         """
-        loop = asyncio.get_running_loop()
-        events: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
-        is_stopped = threading.Event()
 
-        def publish(event: Event | Exception | None) -> None:
-            loop.call_soon_threadsafe(events.put_nowait, event)
-
-        def use_piece(seconds: float) -> None:
-            if is_stopped.is_set():  # also where hours of silence bring no event
-                raise StreamClosed("the client left")
-            use(seconds)
-
-        def run() -> None:
-            try:
-                for event in self._recording_events(file, request, use_piece):
-                    publish(event)
-                publish(None)
-            except BaseException as error:  # noqa: BLE001 -- raised again in the event loop
-                publish(as_failure(error))
-
-        job = loop.run_in_executor(self._files, run)
-        result = Recording(request, self.card.speaker_delay)
-        try:
-            while (event := await events.get()) is not None:
-                if isinstance(event, Exception):
-                    raise event
-                for part in result.add(event):
-                    yield part
-        finally:
-            is_stopped.set()
-            await asyncio.wait([job])  # the file is closed after this
-        yield result.recognized()
-
-    def _recording_events(
-        self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
-    ) -> Iterator[Event]:
-        """Yield the events of a recording, in the thread that decodes it."""
-        with ExitStack() as stack:
-            diarizer = None
-            if request.has_speakers and self._diarizers is not None:
-                diarizer = stack.enter_context(closing(self._diarizers.open()))
+        def make() -> ServedStream:
             options = self.card.spec.recording_options(self._options(request.prompt))
-            processor = self._processor(request.task, request.language, options)
-            stack.enter_context(closing(processor))
-            pieces = in_turns(decode_file(file), self._turns.recordings, use)
-            events = transcribe_stream(processor, pieces, gate=silence_gate(), diarizer=diarizer)
-            stack.enter_context(self._turns.recordings)
-            stack.enter_context(closing(events))
-            yield from events
+            with ExitStack() as parts:
+                processor = self._processor(request.task, request.language, options)
+                parts.enter_context(closing(processor))
+                diarizer = self._open_diarizer(parts) if request.has_speakers else None
+                session = Session(processor, gate=silence_gate(), diarizer=diarizer)
+                recording = RecordingSession(session, decode_file(file), use)
+                parts.enter_context(closing(recording))
+                return ServedStream(recording, parts.pop_all(), self._close_later)
+
+        found: asyncio.Queue[list[Event]] = asyncio.Queue()
+        stream = await self._opened(
+            make, lambda _stream, events: found.put_nowait(events), is_spare=True
+        )
+        event: Event | None = None
+        try:
+            while not isinstance(event, End):
+                for event in await found.get():
+                    yield event
+        finally:
+            await asyncio.to_thread(stream.release)  # the file is closed after this
+
+    async def _opened(
+        self,
+        make: Callable[[], ServedStream],
+        on_events: Callable[[ServedStream, list[Event]], object],
+        *,
+        is_spare: bool = False,
+    ) -> ServedStream:
+        """
+        Return what *make* returns in a thread, stepped from now on; raises what it raises.
+
+        A call that has begun cannot be interrupted: what it returns after its task was cancelled is
+        closed.
+        """
+        opening = self._openers.submit(_guarded, make)
+        try:
+            stream = await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_result)
+            raise
+        try:
+            attachment = self._scheduler.attach(
+                stream.session,
+                lambda events: on_events(stream, events),
+                call=asyncio.get_running_loop().call_soon_threadsafe,
+                is_spare=is_spare,
+            )
+        except WLKError:
+            stream.close()
+            raise
+        return stream.attached(attachment)
+
+    def _open_diarizer(self, parts: ExitStack) -> Diarizer | None:
+        if self._diarizers is None:
+            return None
+        return parts.enter_context(closing(self._diarizers.open()))
 
     async def check_canary(self, max_age: float) -> None:
         """
@@ -352,7 +345,7 @@ class Service:
             async with asyncio.timeout(_CANARY_TIMEOUT):
                 await self._run_canary()
         except TimeoutError:
-            is_busy = 0 < self._turns.recordings.longest_seconds < _MAX_CALL_SECONDS
+            is_busy = 0 < self._scheduler.longest_step(is_spare=True) < _MAX_CALL_SECONDS
             return None if is_busy else "no engine call came through in time"
         except Exception:
             _LOGGER.warning("a session that checks the engine failed", exc_info=True)
@@ -363,31 +356,30 @@ class Service:
     def is_hung(self) -> bool:
         """Whether an engine call has lasted so long that it will not return."""
         return (
-            self._scheduler.longest_step_seconds > _MAX_STEP_SECONDS
-            or self._turns.recordings.longest_seconds > _MAX_CALL_SECONDS
+            self._scheduler.longest_step(is_spare=False) > _MAX_STEP_SECONDS
+            or self._scheduler.longest_step(is_spare=True) > _MAX_CALL_SECONDS
         )
-
-    async def wait_for_canary(self) -> None:
-        """Wait until no canary runs, as before `close`."""
-        async with self._canary:
-            pass
 
     async def _run_canary(self) -> None:
-        processor = await self._open(
-            partial(self._processor, "transcribe", self.card.language, self._stream_options),
-            close=lambda opened: self._close_later(opened.close),
-        )
-        with ExitStack() as stack:
-            stack.callback(self._close_later, processor.close)
-            session = Session(processor)
-            attachment = self._scheduler.attach(session)
-            stack.callback(attachment.detach, wait=False)
-            session.receive(np.zeros(round(_CANARY_SECONDS * SAMPLE_RATE), dtype=np.float32))
-            session.end_audio()
-            attachment.notify()
-            async for event in attachment.events():
+        ended = asyncio.get_running_loop().create_future()
+
+        def on_events(_stream: ServedStream, events: list[Event]) -> None:
+            for event in events:
+                if ended.done():
+                    return
                 if isinstance(event, Failure) and event.is_final:
-                    raise event.error
+                    ended.set_exception(event.error)
+                elif isinstance(event, End):
+                    ended.set_result(None)
+
+        settings = StreamSettings(language=self.card.language, leaves_out_pauses=False)
+        stream = await self.open_stream(settings, on_events, has_speakers=False)
+        try:
+            stream.receive(bytes(2 * round(_CANARY_SECONDS * SAMPLE_RATE)))
+            stream.end_audio()
+            await ended
+        finally:
+            stream.close()
 
     def _processor(
         self, task: str, language: str | None, options: Mapping[str, Any]
@@ -400,6 +392,20 @@ class Service:
     def _close_later(self, close: Callable[[], object]) -> None:
         """Call *close* in a thread, and log what it raises: nothing waits for it."""
         self._closers.submit(close).add_done_callback(_log_failure)
+
+
+def _guarded(make: Callable[[], ServedStream]) -> ServedStream:
+    try:
+        return make()
+    except WLKError:
+        raise
+    except BaseException as error:
+        raise as_failure(error) from error
+
+
+def _close_result(opening: Future[ServedStream]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _log_failure(closing: Future[object]) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import ExitStack
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
 
-    from wlk_core.annotators import Diarizer
     from wlk_core.audio.pcm import Encoding
-    from wlk_core.processor import OnlineProcessor
-    from wlk_core.session import Session
     from wlk_serve.scheduler import Attachment
 
 __all__ = ["GateTimes", "ServedStream", "StreamSettings"]
@@ -58,30 +55,32 @@ class StreamSettings:
 
 class ServedStream:
     """
-    A session that a scheduler steps, whose events go to a callback in the event loop.
+    A session that a scheduler steps, with what belongs to it.
 
     Args:
         session: what is stepped.
-        processor: the stream of the model, which the session uses.
-        diarizer: that of the session; None for one without speakers.
-        close: called once, by the first `close`; lets a thread call `release`.
+        parts: closes the processor and the diarizer of the session.
+        close_later: called once, by the first `close`, to call `release` in a thread.
 
     """
 
     def __init__(
         self,
-        session: Session,
-        processor: OnlineProcessor,
-        diarizer: Diarizer | None,
-        close: Callable[[ServedStream], object],
+        session: Any,
+        parts: ExitStack,
+        close_later: Callable[[Callable[[], object]], object],
     ) -> None:
         self.session = session
-        self.processor = processor
-        self.diarizer = diarizer
-        self.attachment: Attachment | None = None  #: its place in the scheduler
         self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
-        self._close = close
+        self._parts = parts
+        self._close_later = close_later
         self._is_closed = False
+
+    def attached(self, attachment: Attachment) -> Self:
+        """Return this stream, which *attachment* steps from now on."""
+        self.notify = attachment.notify
+        self._parts.callback(attachment.detach)  # before the other parts are closed
+        return self
 
     @property
     def backlog_seconds(self) -> float:
@@ -91,29 +90,29 @@ class ServedStream:
     def receive(self, audio: bytes) -> None:
         """Append audio."""
         self.session.receive(audio)
-        self._wake()
+        self.notify()
 
     def commit(self) -> None:
         """End the utterance."""
         self.session.commit()
         self.commit_times.append(time.monotonic())
-        self._wake()
+        self.notify()
 
     def mark(self, name: str) -> None:
         """Request an event when all audio so far is decoded."""
         self.session.mark(name)
-        self._wake()
+        self.notify()
 
     def end_audio(self) -> None:
         """Declare that no more audio will come."""
         self.session.end_audio()
-        self._wake()
+        self.notify()
 
     def close(self) -> None:
         """Drop what was not transcribed; the engine call that runs ends by itself."""
         if not self._is_closed:
             self._is_closed = True
-            self._close(self)
+            self._close_later(self.release)
 
     def release(self) -> None:
         """
@@ -123,20 +122,10 @@ class ServedStream:
             Exception: what a part raised.
 
         """
-        with ExitStack() as parts:
-            if self.diarizer is not None:
-                parts.callback(self.diarizer.close)
-            parts.callback(self._forget)
-            parts.callback(self.processor.close)
-            if self.attachment is not None:
-                parts.callback(self.attachment.detach)
-
-    def _forget(self) -> None:
-        # Cycles refer to this object, and Python collects them late: it does not count the native
-        # memory of the model and of the detector.
-        self.attachment = None
-        del self.session, self.processor
-
-    def _wake(self) -> None:
-        if self.attachment is not None:
-            self.attachment.notify()
+        self._is_closed = True
+        try:
+            self._parts.close()
+        finally:
+            # Cycles refer to this object, and Python collects them late: it does not count the
+            # native memory of the model and of the detector.
+            del self.session, self.notify

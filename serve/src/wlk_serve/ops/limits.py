@@ -24,8 +24,6 @@ class Limits:
         max_sessions_per_key: of them, those of one key.
         audio_per_minute: seconds of audio in a minute, received or decoded, of all clients.
         audio_per_minute_per_key: of them, those of one key.
-        bytes_per_minute: bytes of uploads and messages in a minute, of all clients.
-        bytes_per_minute_per_key: of them, those of one key.
         max_upload_bytes: the size of a form.
         max_audio_seconds: the length of a recording; a small file may hold hours.
         max_session_seconds: how long a socket may last.
@@ -38,8 +36,6 @@ class Limits:
     max_sessions_per_key: float = math.inf
     audio_per_minute: float = math.inf
     audio_per_minute_per_key: float = math.inf
-    bytes_per_minute: float = math.inf
-    bytes_per_minute_per_key: float = math.inf
     max_upload_bytes: int = 1_000_000_000
     max_audio_seconds: float = 12 * 3600.0
     max_session_seconds: float = 6 * 3600.0
@@ -54,81 +50,66 @@ class Budget:
     One use may exceed what is left: then nothing can be used until the debt is paid.
 
     Args:
-        per_minute: the capacity, finite.
-        unit: what is counted, for messages.
+        per_minute: the capacity; infinity for no limit.
 
     """
 
-    def __init__(self, per_minute: float, unit: str = "") -> None:
+    def __init__(self, per_minute: float) -> None:
         self.per_minute = per_minute
-        self.unit = unit
         self._left = per_minute
         self._updated = -math.inf
 
     def wait_seconds(self, now: float) -> float:
         """Return after how many seconds something can be used; 0 for now."""
-        self._refill(now)
-        return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
-
-    def use(self, amount: float, now: float) -> None:
-        """Take *amount*, even if less is left."""
-        self._refill(now)
-        self._left -= amount
-
-    def _refill(self, now: float) -> None:
         if now > self._updated:
             gained = (now - self._updated) / _MINUTE * self.per_minute  # infinite at first
             self._left = min(self.per_minute, self._left + gained)
             self._updated = now
+        return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
+
+    def use(self, amount: float) -> None:
+        """Take *amount*, even if less is left."""
+        self._left -= amount
 
 
 class Usage:
     """
-    What all clients and each key use; an object without a clock, for any thread.
+    The audio of all clients and of each key; an object without a clock, for any thread.
 
     A key is known by its id, so that there are as many budgets as keys.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._lock = threading.Lock()
-        self._all = _budgets(limits.audio_per_minute, limits.bytes_per_minute)
-        self._per_key = (limits.audio_per_minute_per_key, limits.bytes_per_minute_per_key)
-        self._of_key: dict[str, tuple[Budget | None, Budget | None]] = {}
+        self._is_limited = not math.isinf(
+            min(limits.audio_per_minute, limits.audio_per_minute_per_key)
+        )
+        self._per_key = limits.audio_per_minute_per_key
+        self._all = Budget(limits.audio_per_minute)
+        self._of_key: dict[str, Budget] = {}
 
-    def use(self, key_id: str, now: float, *, audio_seconds: float = 0, size: int = 0) -> None:
+    def use(self, key_id: str, now: float, seconds: float) -> None:
         """
-        Count audio and bytes of a client.
+        Count *seconds* of audio of a client.
 
         Raises:
             RequestError: nothing is left of a budget (429); nothing was counted.
 
         """
+        if not (seconds and self._is_limited):
+            return
         with self._lock:
             if key_id not in self._of_key:
-                self._of_key[key_id] = _budgets(*self._per_key)
-            amounts = (audio_seconds, size, audio_seconds, size)
-            uses = [
-                (budget, amount)
-                for budget, amount in zip((*self._all, *self._of_key[key_id]), amounts, strict=True)
-                if budget is not None and amount
-            ]
-            waits = [budget.wait_seconds(now) for budget, _ in uses]
-            if (wait := max(waits, default=0.0)) > 0:
-                budget, _ = uses[waits.index(wait)]
+                self._of_key[key_id] = Budget(self._per_key)
+            budgets = [self._all, self._of_key[key_id]]
+            waits = [budget.wait_seconds(now) for budget in budgets]
+            if (wait := math.ceil(max(waits))) > 0:
+                limit = budgets[waits.index(max(waits))].per_minute
                 raise RequestError(
-                    f"more than {budget.per_minute:g} {budget.unit} a minute; "
-                    f"try again in {math.ceil(wait)} s",
+                    f"more than {limit:g} seconds of audio a minute; try again in {wait} s",
                     status=429,
                     code="rate_limit_exceeded",
-                    retry_after=math.ceil(wait),
+                    retry_after=wait,
                 )
-            for budget, amount in uses:
-                budget.use(amount, now)
-
-
-def _budgets(audio: float, size: float) -> tuple[Budget | None, Budget | None]:
-    """Return the budgets of audio and of bytes; None for no limit."""
-    return (
-        None if math.isinf(audio) else Budget(audio, "seconds of audio"),
-        None if math.isinf(size) else Budget(size, "bytes"),
-    )
+            for budget in budgets:
+                budget.use(seconds)

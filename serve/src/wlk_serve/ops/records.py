@@ -30,7 +30,7 @@ class SessionFigures:
         metrics: where they are counted too.
         protocol: "realtime" or "rest".
         session_id: the name of the session in the log.
-        key_id: the key of the client, as `Admission.key_id` writes it.
+        key_id: the key of the client, as in `Client.key_id`.
         clock: returns seconds that never go back.
 
     """

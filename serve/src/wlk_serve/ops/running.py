@@ -14,8 +14,8 @@ from wlk_serve.errors import RequestError, shutdown_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wlk_serve.http.body import Upload
     from wlk_serve.sessions.session import ClientSession
+    from wlk_serve.transcriptions.upload import Upload
 
 __all__ = ["RunningSessions"]
 

@@ -1,22 +1,20 @@
-"""The deployment of Ray Serve whose replicas hold loaded models."""
+"""The deployment of Ray Serve whose replicas hold a loaded model."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ray import serve
-from ray.serve.config import RequestRouterConfig
 
+from wlk_core.config import choose_settings
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_serve.app import Server
 from wlk_serve.http.admission import Admission, read_keys
+from wlk_serve.models.service import loaded_service
 from wlk_serve.ops.limits import Limits
-from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
-from wlk_serve.ray.loaded_models import LoadedModels
-from wlk_serve.ray.models import model_pool
-from wlk_serve.ray.routing import ModelRouter
 from wlk_serve.ray.settings import ReplicaSettings
 
 if TYPE_CHECKING:
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Replica", "build"]
 
+_FILL = 0.7  # of the sessions of a replica, so that a new one has a place while another starts
 _SPARE_REQUESTS = 16  # of a replica that is full, so that it answers 503 itself, and health checks
-_MODELS_SECONDS = 1.0  # between two reports of the models of a replica to the router
 _FLUSH_SECONDS = 60.0  # after the last second that a session may last
 
 
@@ -48,7 +46,7 @@ def _application() -> ASGIApp:
 @serve.ingress(_application)
 class Replica:
     """
-    The loaded models and their sessions.
+    The loaded model and its sessions.
 
     A socket stays on its replica to the end.  A client that loses its replica opens another session
     and sends again what was not committed; the backend `realtime` of wlk-realtime does so.
@@ -57,11 +55,23 @@ class Replica:
     def __init__(self, settings: ReplicaSettings) -> None:
         self._settings = settings
         self._drain: asyncio.Task[None] | None = None
-        self._models = model_pool(settings, Registry())
-        self._models.load_default()
+        self._loaded = ExitStack()
+        registry = Registry()
+        chosen = choose_settings(
+            registry,
+            backend=settings.backend,
+            model=settings.model,
+            language=settings.language,
+            pairs=settings.options,
+        )
+        self._service = self._loaded.enter_context(
+            loaded_service(
+                registry, chosen, diarizer=settings.diarizer, served_name=settings.served_name
+            )
+        )
         keys = read_keys(settings.api_key_env)
         self.server = Server(
-            self._models,
+            self._service,
             admission=Admission.of(keys, settings.allow_origins, is_local=not keys),
             limits=Limits(
                 max_sessions=settings.max_sessions, max_session_seconds=settings.session_seconds
@@ -86,29 +96,14 @@ class Replica:
             self._drain = None
             self.server.sessions.reopen()
 
-    async def record_autoscaling_stats(self) -> dict[str, float]:
-        """Return how late the steps of the sessions end, in seconds."""
-        return {LATENESS: self._models.lateness}
-
-    async def record_routing_stats(self) -> dict[str, Any]:
-        """Return the models that are loaded, for the router."""
-        models = self._models
-        loaded = LoadedModels(
-            default=models.card(None).name,
-            names=(*models.loaded, *models.loading),
-            has_room=models.has_room,
-            max_sessions=self._settings.max_sessions,
-        )
-        return loaded.to_json()
-
     async def check_health(self) -> None:
         """Let a short session come through; Ray replaces a replica where it does not."""
-        await self._models.check_canary(max_age=30.0)
+        await self._service.check_canary(max_age=30.0)
 
     def __del__(self) -> None:
-        """Close the models; Ray calls this when the replica stops."""
-        if hasattr(self, "_models"):  # not where the settings were refused
-            self._models.close()
+        """Close the model; Ray calls this when the replica stops."""
+        if hasattr(self, "_loaded"):  # not where the settings were refused
+            self._loaded.close()
 
 
 def build(arguments: dict[str, Any]) -> serve.Application:
@@ -136,13 +131,7 @@ def build(arguments: dict[str, Any]) -> serve.Application:
         autoscaling_config={
             "min_replicas": settings.min_replicas,
             "max_replicas": settings.max_replicas,
-            "policy": {
-                "policy_function": f"{ScalingPolicy.__module__}:{ScalingPolicy.__name__}",
-                "policy_kwargs": {"max_sessions": settings.max_sessions},
-            },
+            "target_ongoing_requests": _FILL * settings.max_sessions,
         },
-        request_router_config=RequestRouterConfig(
-            request_router_class=ModelRouter, request_routing_stats_period_s=_MODELS_SECONDS
-        ),
     )
     return deployment.bind(settings)

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["ReplicaSettings"]
 
 
-def _positive(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 < value < math.inf:
-        raise OptionError(f"expected a number above 0 for {attribute.name}, got {value}")
+def _number(default: float, *, is_positive: bool = True) -> Any:
+    """Return the field of a finite number, above 0 or not below it."""
 
+    def check(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
+        if not (value > 0 if is_positive else value >= 0) or value == math.inf:
+            expected = "a number above 0" if is_positive else "0 or more"
+            raise OptionError(f"expected {expected} for {attribute.name}, got {value}")
 
-def _not_negative(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise OptionError(f"expected 0 or more for {attribute.name}, got {value}")
+    return attrs.field(default=default, validator=check)
 
 
 @attrs.frozen(kw_only=True)
@@ -33,9 +34,6 @@ class ReplicaSettings:
     Attributes:
         backend: name of a backend; None for the default of the machine.
         model: the model; None for the backend's default.
-        models: models of the backend among which clients choose, the default one first; in place
-            of `model`.
-        max_models: how many of them a replica holds at a time.
         language: language where a client names none.
         options: options of the backend, as strings KEY=VALUE.
         diarizer: name of an installed diarizer; None for no speakers.
@@ -58,30 +56,22 @@ class ReplicaSettings:
 
     backend: str | None = None
     model: str | None = None
-    models: tuple[str, ...] = ()
-    max_models: int = attrs.field(default=1, validator=_positive)
     language: str | None = None
     options: tuple[str, ...] = ()
     diarizer: str | None = None
     served_name: str | None = None
     api_key_env: str | None = None
     allow_origins: tuple[str, ...] = ()
-    max_sessions: int = attrs.field(default=20, validator=_positive)
-    session_seconds: float = attrs.field(default=3600.0, validator=_positive)
-    drain_seconds: float = attrs.field(default=20.0, validator=_not_negative)
-    min_replicas: int = attrs.field(default=1, validator=_positive)
-    max_replicas: int = attrs.field(default=1, validator=_positive)
-    num_cpus: float = attrs.field(default=1.0, validator=_not_negative)
-    num_gpus: float = attrs.field(default=0.0, validator=_not_negative)
+    max_sessions: int = _number(20)
+    session_seconds: float = _number(3600.0)
+    drain_seconds: float = _number(20.0, is_positive=False)
+    min_replicas: int = _number(1)
+    max_replicas: int = _number(1)
+    num_cpus: float = _number(1.0, is_positive=False)
+    num_gpus: float = _number(0.0, is_positive=False)
 
     def __attrs_post_init__(self) -> None:
         """Check the settings against each other."""
-        if self.served_name is not None and self.models:
-            raise OptionError("expected served_name or models, got both; models have their names")
-        if self.model is not None and self.models:
-            raise OptionError(
-                f"expected model or models, got both: {self.model} and {', '.join(self.models)}"
-            )
         if self.max_replicas < self.min_replicas:
             raise OptionError(
                 f"expected max_replicas of at least min_replicas ({self.min_replicas}), "

@@ -11,7 +11,7 @@ from wlk_serve.errors import invalid
 from wlk_serve.models.stream import GateTimes, StreamSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.models.card import ModelCard
@@ -32,6 +32,8 @@ LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
 MARKS = "wlk.marks"
 _INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
+_TRANSCRIPTION = "session.audio.input.transcription"
+_OBJECTS = {"session.audio", "session.audio.input"}
 _RATES = (8_000, 48_000)  # samples a second; OpenAI's own clients send 24,000
 _MAX_MILLISECONDS = 60_000
 _QUIET_BELOW = 0.15  # Silero's own distance between the two thresholds
@@ -172,114 +174,87 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
         RequestError: a value of a wrong type or out of range, another model or another language.
 
     """
-    return _Update(config, card).apply(_object(session, "session"))
+    ignored: list[str] = []
+    for path, value in _fields(session, "session"):
+        match path.removeprefix("session.").removeprefix("audio.input."):
+            case "id" | "object" | "expires_at" | "wlk":
+                pass  # fields of answers, which some clients send back
+            case "type":
+                _choice(value, ("transcription",), path)
+            case "include":
+                names = _names(value, path)
+                ignored += [f"include.{name}" for name in names if name not in _INCLUDES]
+                known = tuple(name for name in names if name in _INCLUDES)
+                config = attrs.evolve(config, include=known)
+            case "format":
+                config = attrs.evolve(config, format=_format(value, config.format))
+            case "turn_detection":
+                vad = None if value is None else _server_vad(value, config.turn_detection, ignored)
+                config = attrs.evolve(config, turn_detection=vad)
+            case _:
+                changes = _transcription(value, path, card)
+                config = attrs.evolve(config, **(changes or {}))
+                if changes is None and value != []:
+                    ignored.append(path.removeprefix("session."))
+    return attrs.evolve(config, ignored=tuple(name[:200] for name in ignored))
 
 
-class _Update:
-    """One pass over the fields of a session."""
+def _fields(value: object, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of the object at *path*, and those of objects in it, by their paths."""
+    for name, part in _object(value, path).items():
+        inner = f"{path}.{name}"
+        if inner in _OBJECTS or (inner == _TRANSCRIPTION and part is not None):
+            yield from _fields(part, inner)
+        else:
+            yield inner, part
 
-    def __init__(self, config: RealtimeConfig, card: ModelCard) -> None:
-        self._config = config
-        self._card = card
-        self._ignored: list[str] = []
 
-    def apply(self, session: Json) -> RealtimeConfig:
-        for name, value in session.items():
-            match name:
-                case "type":
-                    _choice(value, ("transcription",), "session.type")
-                case "audio":
-                    self._audio(value)
-                case "include":
-                    self._include(value)
-                case "id" | "object" | "expires_at" | "wlk":
-                    pass  # fields of answers, which some clients send back
-                case _:
-                    self._ignore(name, value)
-        return attrs.evolve(self._config, ignored=tuple(self._ignored))
+def _transcription(value: Any, path: str, card: ModelCard) -> Json | None:
+    """Return what the field at *path* changes, None where it cannot be honoured."""
+    match path.removeprefix(f"{_TRANSCRIPTION}."):
+        case "model":
+            if value is not None:
+                card.check_name(value, param=path)
+            return {}
+        case "language":
+            return {"language": card.check_language(value or "", param=path) or card.language}
+        case "languages" if isinstance(value, list) and len(value) == 1:
+            return {"language": card.check_language(value[0], param=path) or card.language}
+        case "prompt" if card.takes_prompt:
+            if value is not None and not (isinstance(value, str) and _is_unicode(value)):
+                raise invalid(path, "as Unicode text", reprlib.repr(value))
+            return {"prompt": value or None}
+    return {} if value is None and path != _TRANSCRIPTION else None
 
-    def _ignore(self, path: str, value: object) -> None:
-        if value is not None and value != []:
-            self._ignored.append(path[:200])
 
-    def _set(self, **fields: Any) -> None:
-        self._config = attrs.evolve(self._config, **fields)
+def _names(value: object, path: str) -> list[str]:
+    names = [] if value is None else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise invalid(path, "as a list of strings", reprlib.repr(value))
+    return list(dict.fromkeys(names))
 
-    def _audio(self, value: object) -> None:
-        for name, part in _object(value, "session.audio").items():
-            if name == "input":
-                self._input(part)
-            else:
-                self._ignore(f"audio.{name}", part)
 
-    def _input(self, value: object) -> None:
-        for name, part in _object(value, "session.audio.input").items():
-            match name:
-                case "format":
-                    self._set(format=_format(part, self._config.format))
-                case "transcription":
-                    self._transcription(part)
-                case "turn_detection":
-                    self._turn_detection(part)
-                case _:
-                    self._ignore(f"audio.input.{name}", part)
-
-    def _include(self, value: object) -> None:
-        names = value if value is not None else []
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise invalid("session.include", "as a list of strings", reprlib.repr(value))
-        known = [name for name in dict.fromkeys(names) if name in _INCLUDES]
-        for name in dict.fromkeys(names):
-            if name not in known:
-                self._ignored.append(f"include.{name}"[:200])
-        self._set(include=tuple(known))
-
-    def _transcription(self, value: object) -> None:
-        path = "session.audio.input.transcription"
-        if value is None:
-            self._ignored.append("audio.input.transcription")
-            return
-        for name, part in _object(value, path).items():
-            match name:
-                case "model":
-                    if part is not None:
-                        self._card.check_name(part, param=f"{path}.model")
-                case "language":
-                    language = self._card.check_language(part or "", param=f"{path}.language")
-                    self._set(language=language or self._card.language)
-                case "languages" if isinstance(part, list) and len(part) == 1:
-                    language = self._card.check_language(part[0], param=f"{path}.languages")
-                    self._set(language=language or self._card.language)
-                case "prompt" if self._card.takes_prompt:
-                    if part is not None and not (isinstance(part, str) and _is_unicode(part)):
-                        raise invalid(f"{path}.prompt", "as Unicode text", reprlib.repr(part))
-                    self._set(prompt=part or None)
-                case _:
-                    self._ignore(f"audio.input.transcription.{name}", part)
-
-    def _turn_detection(self, value: object) -> None:
-        path = "session.audio.input.turn_detection"
-        if value is None:
-            self._set(turn_detection=None)
-            return
-        fields = _object(value, path)
-        kind = _choice(fields.get("type", "server_vad"), ("server_vad", "semantic_vad"), path)
-        vad = self._config.turn_detection or ServerVad()
-        if kind == "semantic_vad":
-            self._ignored.append("audio.input.turn_detection.type")
-        for name, part in fields.items():
-            if name == "threshold":
-                vad = attrs.evolve(vad, threshold=_number(part, 1.0, f"{path}.{name}"))
-            elif name in {"prefix_padding_ms", "silence_duration_ms"}:
-                milliseconds = round(_number(part, _MAX_MILLISECONDS, f"{path}.{name}"))
-                vad = attrs.evolve(vad, **{name: milliseconds})
-            elif name != "type":
-                self._ignore(f"audio.input.turn_detection.{name}", part)
-        if vad.prefix_padding_ms > vad.silence_duration_ms:
-            vad = attrs.evolve(vad, prefix_padding_ms=vad.silence_duration_ms)
-            if "prefix_padding_ms" in fields:
-                self._ignored.append("audio.input.turn_detection.prefix_padding_ms")
-        self._set(turn_detection=vad)
+def _server_vad(value: object, current: ServerVad | None, ignored: list[str]) -> ServerVad:
+    """Return what *value* asks for; append what cannot be honoured to *ignored*."""
+    path, ignored_path = "session.audio.input.turn_detection", "audio.input.turn_detection"
+    fields = _object(value, path)
+    kind = _choice(fields.get("type", "server_vad"), ("server_vad", "semantic_vad"), path)
+    vad = current or ServerVad()
+    if kind == "semantic_vad":
+        ignored.append(f"{ignored_path}.type")
+    for name, part in fields.items():
+        if name == "threshold":
+            vad = attrs.evolve(vad, threshold=_number(part, 1.0, f"{path}.{name}"))
+        elif name in {"prefix_padding_ms", "silence_duration_ms"}:
+            milliseconds = round(_number(part, _MAX_MILLISECONDS, f"{path}.{name}"))
+            vad = attrs.evolve(vad, **{name: milliseconds})
+        elif name != "type" and part is not None and part != []:
+            ignored.append(f"{ignored_path}.{name}")
+    if vad.prefix_padding_ms > vad.silence_duration_ms:
+        vad = attrs.evolve(vad, prefix_padding_ms=vad.silence_duration_ms)
+        if "prefix_padding_ms" in fields:
+            ignored.append(f"{ignored_path}.prefix_padding_ms")
+    return vad
 
 
 def _format(value: object, current: AudioFormat) -> AudioFormat:

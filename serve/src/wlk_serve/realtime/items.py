@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.session.records import round_seconds
-from wlk_core.streaming.words import joined
 from wlk_serve.speakers import SpeakerSegments
 from wlk_serve.words import (
+    Deltas,
     detected_languages,
     logprob_records,
     span_record,
@@ -33,10 +33,7 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 @attrs.define(kw_only=True)
 class Item:
     """
-    One utterance.
-
-    The joined deltas are the transcript.  White space before the first word is left out; white
-    space after the last one is held back until a word follows it.
+    One utterance; the joined deltas are the transcript.
 
     Attributes:
         id: its name on the wire.
@@ -51,23 +48,16 @@ class Item:
     start: float = 0.0
     seconds: float = 0.0
     _tokens: list[ASRToken] = attrs.field(factory=list, init=False)
-    _transcript: str = attrs.field(default="", init=False)
-    _held: str = attrs.field(default="", init=False)
+    _deltas: Deltas = attrs.field(factory=Deltas, init=False)
 
     def delta(
         self, tokens: Sequence[ASRToken], *, has_logprobs: bool, begins_stream: bool = False
     ) -> Message | None:
         """Return the message for newly committed *tokens*, None where they add no text."""
         self._tokens += tokens
-        text = "".join(token.text for token in tokens)
-        if begins_stream:  # whose first word need not begin with a space
-            text = joined(self._transcript + self._held, text)
-        text = self._held + text if self._transcript else text.lstrip()
-        delta = text.rstrip()
-        self._held = text[len(delta) :]
+        delta = self._deltas.add(tokens, begins_stream=begins_stream)
         if not delta:
             return None
-        self._transcript += delta
         return {
             "type": f"{_TRANSCRIPTION}.delta",
             "item_id": self.id,
@@ -85,7 +75,7 @@ class Item:
             "type": f"{_TRANSCRIPTION}.completed",
             "item_id": self.id,
             "content_index": 0,
-            "transcript": self._transcript,
+            "transcript": self._deltas.text,
             "usage": {"type": "duration", "seconds": round_seconds(self.seconds)},
             **_details(tokens, has_logprobs=has_logprobs),
         }

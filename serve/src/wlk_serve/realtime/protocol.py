@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections import deque
 import itertools
 from itertools import takewhile
+import json
 import reprlib
 import secrets
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
 
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import (
@@ -31,19 +36,21 @@ from wlk_serve.realtime.config import (
     update_config,
 )
 from wlk_serve.realtime.items import Conversation
-from wlk_serve.realtime.marks import MARK, Marks, check_name
-from wlk_serve.realtime.messages import APPEND, ClientMessage, decode_audio, parse_message
 from wlk_serve.sessions.audio import SegmentEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from wlk_core.tokens import ASRToken
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
     from wlk_serve.sessions.protocol import Message, SessionInfo
 
 __all__ = ["RealtimeProtocol"]
 
 _MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
+_MAX_ID_CHARACTERS = 200  # of a mark
+_APPEND = "input_audio_buffer.append"
+_MARK = "wlk.mark"  # the client's event
 _END = "wlk.end"  # the client's event that no more audio comes
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
@@ -84,8 +91,7 @@ class RealtimeProtocol:
         self._items = Conversation(new_id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
-        self._marks = Marks()
-        self._marks.is_enabled = MARKS in self._config.include
+        self._unmarked: list[ASRToken] = []  # since the last mark, where there are marks
         self._event_id: str | None = None  # of the message that is applied
         self._takes_binary = False  # since the first update, which sets the format
         self._committed = 0  # samples before the last commit
@@ -107,7 +113,19 @@ class RealtimeProtocol:
         """Apply a message: JSON text, or audio after the first update of a session."""
         self._event_id = None
         try:
-            return self._out(list(self._apply(self._parse(data))))
+            if isinstance(data, bytes):
+                if not self._takes_binary:
+                    raise RequestError(
+                        "expected JSON; binary audio is accepted after a session.update",
+                        code="invalid_event",
+                    )
+                self._append(data)
+                return []
+            kind, fields = self._parse(data)
+            if kind == _APPEND:
+                self._append(_decoded(fields.get("audio")))
+                return []
+            return self._out(list(self._apply(kind, fields)))
         except WLKError as error:
             return self._out([_error(as_request_error(error), self._event_id)])
 
@@ -137,52 +155,63 @@ class RealtimeProtocol:
                 cut.append({"type": "wlk.cut"})  # perhaps in the middle of a word
         return self._out([*cut, *self._end()])
 
-    def _parse(self, data: str | bytes) -> ClientMessage:
-        if isinstance(data, bytes):
-            if not self._takes_binary:
-                raise RequestError(
-                    "expected JSON; binary audio is accepted after a session.update",
-                    code="invalid_event",
-                )
-            return ClientMessage(APPEND, {}, decode_audio(data, self._config.format))
-        fields = parse_message(data)
-        event_id = fields.get("event_id")
+    def _parse(self, text: str) -> tuple[str, Message]:
+        """Return the type, which need not exist, and the fields of a message."""
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            raise RequestError(
+                f"expected a message of JSON, got {reprlib.repr(text)}", code="invalid_json"
+            ) from None
+        if not isinstance(fields, dict):
+            raise RequestError(
+                f"expected a message that is a JSON object, got {reprlib.repr(fields)}",
+                code="invalid_event",
+            )
+        event_id, kind = fields.get("event_id"), fields.get("type")
         self._event_id = event_id if isinstance(event_id, str) else None
-        kind = fields.get("type")
         if not isinstance(kind, str):
             raise invalid("type", "as a string", reprlib.repr(kind), code="invalid_event")
-        audio = b""
-        if kind == APPEND:
-            audio = decode_audio(fields.get("audio"), self._config.format)
-        elif kind == MARK and self._marks.is_enabled:
-            check_name(fields.get("id"))
-        return ClientMessage(kind, fields, audio)
+        return kind, fields
 
-    def _apply(self, message: ClientMessage) -> Iterator[Message]:
-        kind, fields = message.kind, message.fields
+    def _append(self, audio: bytes) -> None:
+        size = self._config.format.sample_bytes
+        if len(audio) % size:
+            raise invalid("audio", f"in whole samples of {size} bytes", f"{len(audio)} bytes")
+        if self._takes_more():
+            self._audio.append(audio)
+
+    def _takes_more(self) -> bool:
+        """Return whether messages are applied; raise where the client knows that they are not."""
+        if not (self._audio.is_ended or self._audio.is_over):
+            return True
+        if self._was_ended:
+            return False  # an error before the last words would end some clients
+        raise RequestError("the session is over; connect again", code="session_expired")
+
+    def _apply(self, kind: str, fields: Message) -> Iterator[Message]:
         if kind == _END:  # also where it comes again after a resume, or the server has ended it
             yield from self._end()
             return
-        if self._audio.is_over or self._audio.is_ended:
-            if self._was_ended:
-                return  # an error before the last words would end some clients
-            raise RequestError("the session is over; connect again", code="session_expired")
+        has_marks = MARKS in self._config.include
+        if kind == _MARK and has_marks:
+            _check_name(fields.get("id"))
+        if not self._takes_more():
+            return
         match kind:
             case "session.update":
                 yield from self._update(fields.get("session"))
-            case _ if kind == APPEND:
-                self._audio.append(message.audio)
             case "input_audio_buffer.commit":
                 self._check_commit()
                 yield from self._commit()
             case "input_audio_buffer.clear":
                 yield from self._clear()
                 yield {"type": "input_audio_buffer.cleared"}
-            case _ if kind == MARK and self._marks.is_enabled:
+            case _ if kind == _MARK and has_marks:
                 self._audio.mark(fields["id"])
             case _:
                 known = kind.startswith(_MEANINGLESS)
-                remedy = f' without include: ["{MARKS}"]' if kind == MARK else ""
+                remedy = f' without include: ["{MARKS}"]' if kind == _MARK else ""
                 if kind == "transcription_session.update":  # the beta, which OpenAI ended in 2026
                     remedy = "; send session.update"
                 raise RequestError(
@@ -211,7 +240,6 @@ class RealtimeProtocol:
         self._takes_binary = True
         self._audio.change(settings)  # the next audio may open another stream
         self._items.has_logprobs = LOGPROBS in new.include
-        self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
 
     def _check_commit(self) -> None:
@@ -221,7 +249,7 @@ class RealtimeProtocol:
         Clients that set marks end utterances of any length, as a stream of this machine does.
         """
         seconds = self._uncommitted()
-        if seconds < _MIN_COMMIT_SECONDS and not (self._marks.is_enabled and seconds):
+        if seconds < _MIN_COMMIT_SECONDS and not (MARKS in self._config.include and seconds):
             raise RequestError(
                 f"expected at least {_MIN_COMMIT_SECONDS * 1000:.0f} ms of audio before a commit, "
                 f"got {seconds * 1000:.0f} ms; append more, nothing was dropped",
@@ -236,16 +264,14 @@ class RealtimeProtocol:
         elif segment is not None and segment.settings.gate is None:
             self._late_commits.append((segment, seconds))
         # Else the endpoint ends the item, because speech may end by itself before.
-        if (
-            segment is None
-        ):  # a change of the configuration ended its stream, and all words have come
+        if segment is None:  # a change ended its stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
 
     def _clear(self) -> Iterator[Message]:
         self._committed = self._audio.samples
         for mark in self._audio.clear():
-            yield self._marks.marked(mark)
+            yield self._marked(mark)
         if not self._audio.segments:
             self._items.clear()
 
@@ -261,14 +287,15 @@ class RealtimeProtocol:
             case SpeechStarted() if self._audio.segment.settings.gate is not None:
                 yield from self._items.start_speech(event.start)
             case Commit():
-                self._marks.extend(event.tokens)
+                if MARKS in self._config.include:  # else nobody would ever take them
+                    self._unmarked += event.tokens
                 begins = self._worded is not self._audio.segment
                 self._worded = self._audio.segment
                 yield from self._items.extend(event.tokens, begins_stream=begins)
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(event.transcript.tokens)
             case Marked():
-                yield self._marks.marked(event)
+                yield self._marked(event)
             case Endpoint():
                 yield from self._end_utterance(event)
             case Failure() if event.is_final:
@@ -305,6 +332,19 @@ class RealtimeProtocol:
         )
         while self._late_commits and self._late_commits[0][0] in segments:
             yield from self._items.commit(self._late_commits.popleft()[1])
+
+    def _marked(self, event: Marked) -> Message:
+        """Return the answer to a mark, whose times are exact."""
+        tokens, self._unmarked = self._unmarked, []
+        return {
+            "type": "wlk.marked",
+            "id": event.name,
+            "tokens": [_token_record(token) for token in tokens],
+            "hypothesis": [_token_record(token) for token in event.transcript.tokens],
+            "processed_up_to": event.processed_up_to,
+            "stable_up_to": event.stable_up_to,
+            "stats": attrs.asdict(event.stats),
+        }
 
     def _end_speakers(self) -> Iterator[Message]:
         """Send the segments of everything completed, because its diarizer has ended."""
@@ -350,3 +390,30 @@ class RealtimeProtocol:
 
 def _error(error: RequestError, event_id: str | None) -> Message:
     return {"type": "error", "error": {**error.record(), "event_id": event_id}}
+
+
+def _decoded(audio: object) -> bytes:
+    """Return the bytes of base64 text."""
+    if not isinstance(audio, str):
+        raise invalid("audio", "as base64 text", reprlib.repr(audio), code="invalid_type")
+    try:
+        return base64.b64decode(audio, validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid("audio", "as base64 text", reprlib.repr(audio)) from None
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or len(name) > _MAX_ID_CHARACTERS:
+        expected = f"as a string of up to {_MAX_ID_CHARACTERS} characters"
+        raise invalid("id", expected, code="invalid_type")
+
+
+def _token_record(token: ASRToken) -> dict[str, Any]:
+    return {
+        "start": token.start,
+        "end": token.end,
+        "text": token.text,
+        "probability": token.probability,
+        "speaker": token.speaker,
+        "language": token.detected_language,
+    }

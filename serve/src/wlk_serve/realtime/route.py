@@ -10,9 +10,10 @@ from wlk_serve.protocols import Opening, SocketRoute, hookimpl
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 from wlk_serve.sessions.protocol import Resumption
-from wlk_serve.sessions.resume import parse_last_seq
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wlk_serve.protocols import Handshake
 
 __all__ = ["wlk_protocols"]
@@ -20,6 +21,7 @@ __all__ = ["wlk_protocols"]
 _NEW = "1"  # asks for a token
 _SUBPROTOCOL = "realtime"  # which browsers need
 _RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token
+_MAX_DIGITS = 18  # of a number of messages
 
 
 def _open(handshake: Handshake) -> Opening | Resumption:
@@ -32,7 +34,7 @@ def _open(handshake: Handshake) -> Opening | Resumption:
     """
     query, offered = handshake.query, handshake.subprotocols
     subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in offered else None
-    last = parse_last_seq(query.getlist("wlk_last_seq"))
+    last = _last_seq(query.getlist("wlk_last_seq"))
     wish = query.get("wlk_resume")
     if wish not in {None, _NEW}:  # a query is written to the logs of proxies
         expected = f"as {_NEW}, and a token as the subprotocol {_RESUME}TOKEN"
@@ -53,6 +55,13 @@ def _open(handshake: Handshake) -> Opening | Resumption:
         subprotocol=subprotocol,
         is_resumable=wish == _NEW,
     )
+
+
+def _last_seq(values: Sequence[str]) -> int:
+    text = values[-1] if values else "0"
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
+        raise invalid("wlk_last_seq", "as a whole number", repr(text[:30]))
+    return int(text)
 
 
 @hookimpl

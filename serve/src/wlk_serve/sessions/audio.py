@@ -150,13 +150,18 @@ class SessionAudio:
         """
         data = self._rest + data
         whole = len(data) - len(data) % _SAMPLE_BYTES[self.settings.encoding]
-        if whole:
-            self._do(partial(self._append, data[:whole]))
+        if whole and self.open_segment is not None:
+            self._receive(data[:whole])
+        elif whole:
+            self._wait(partial(self._receive, data[:whole]))
         self._rest = data[whole:]
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        self._do(partial(self._mark, name))
+        if self.open_segment is not None:
+            self._mark(name)
+        else:
+            self._wait(partial(self._mark, name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -238,11 +243,7 @@ class SessionAudio:
             segment.stream.close()
         self.segments.clear()
 
-    def _do(self, action: Callable[[], object]) -> None:
-        """Use the stream that takes audio, or wait for one."""
-        if self.open_segment is not None:
-            action()
-            return
+    def _wait(self, action: Callable[[], object]) -> None:
         self._check_count()
         self._waiting.append(action)
 
@@ -256,7 +257,7 @@ class SessionAudio:
                 retry_after=1,
             )
 
-    def _append(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         self.segments[-1].stream.receive(data)
         self.samples += len(data) // _SAMPLE_BYTES[self.settings.encoding]
 

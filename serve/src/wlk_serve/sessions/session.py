@@ -11,9 +11,14 @@ from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.ops.records import SessionFigures
 from wlk_serve.sessions.audio import SessionAudio
+from wlk_serve.sessions.messages import (
+    RESUME_SECONDS,
+    ResumeLog,
+    SendQueue,
+    encoded,
+    resume_expired,
+)
 from wlk_serve.sessions.protocol import SessionInfo
-from wlk_serve.sessions.resume import RESUME_SECONDS, ResumeLog, resume_expired
-from wlk_serve.sessions.send_queue import SendQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,7 +48,7 @@ class ClientSession:
         service: opens the streams.
         opening: what the client wants.
         protocol: its name in metrics.
-        key_id: the key of the client, as `Admission.key_id` writes it.
+        key_id: the key of the client, as in `Client.key_id`.
         limits: how long the session may last and its client be silent; then it ends with all of
             its words.
         usage: what the client has used.
@@ -102,7 +107,7 @@ class ClientSession:
     def begin(self) -> SendQueue:
         """Attach the first socket; return the queue of its messages."""
         queue = self._queue = SendQueue(self._replaceable)
-        queue.put(list(self._protocol.begin()))
+        queue.put(map(encoded, self._protocol.begin()))
         return queue
 
     def resume(self, last: int) -> SendQueue:
@@ -118,7 +123,7 @@ class ClientSession:
         missed = self.log.resume(last, self.audio.samples)
         self.audio.drop_waiting()  # its client sends it again
         if self._queue is not None:
-            self._queue.close_with(TAKEN_OVER)
+            self._queue.close(TAKEN_OVER)
         if self._on_over is not None:
             self._stop_waiting()
         self._last_message = self._loop.time()
@@ -160,7 +165,8 @@ class ClientSession:
             return  # the client sends it again through its new socket
         self._last_message = self._loop.time()
         before = self.audio.samples
-        self._put(self._protocol.receive(data))
+        if answers := self._protocol.receive(data):
+            self._put(answers)
         if self.audio.needs_stream:
             await self._open_stream(queue)
             if queue is not self._queue:
@@ -170,8 +176,7 @@ class ClientSession:
         seconds = (self.audio.samples - before) / self.audio.settings.rate
         self.figures.add_audio(seconds)
         try:
-            key_id = self.figures.key_id
-            self._usage.use(key_id, self._last_message, audio_seconds=seconds, size=len(data))
+            self._usage.use(self.figures.key_id, self._last_message, seconds)
         except RequestError as error:
             self._end_with(error, OVERLOADED)
         self._stop_if_over()
@@ -271,10 +276,9 @@ class ClientSession:
         for message in messages:
             if isinstance(error := message.get("error"), dict):
                 self.figures.metrics.count_error_code(error.get("code"))
-        if self.log is not None:
-            messages = self.log.number(messages)
+        texts = map(encoded, messages) if self.log is None else self.log.number(messages)
         if self._queue is not None:
-            self._queue.put(messages)
+            self._queue.put(texts)
 
     def _stop_if_over(self) -> None:
         if self.audio.is_over or self._is_broken:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from functools import partial
 import json
 import logging
 from typing import TYPE_CHECKING, Any
@@ -13,23 +12,22 @@ from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
+from wlk_serve.sessions.messages import resume_expired
 from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
-from wlk_serve.sessions.resume import resume_expired
 from wlk_serve.sessions.session import BROKEN, DONE, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import Callable
 
     from starlette.websockets import WebSocket
 
     from wlk_serve.errors import RequestError
     from wlk_serve.http.admission import Admission
-    from wlk_serve.models.pool import ModelPool
+    from wlk_serve.models.service import Service
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.sessions.messages import SendQueue
     from wlk_serve.sessions.protocol import Message, Opening, SocketRoute, TcpRoute
-    from wlk_serve.sessions.send_queue import SendQueue
 
 __all__ = ["SessionSockets", "serve_session"]
 
@@ -51,13 +49,13 @@ class SessionSockets:
 
     def __init__(
         self,
-        models: ModelPool,
+        service: Service,
         admission: Admission,
         sessions: RunningSessions,
         limits: Limits,
         usage: Usage,
     ) -> None:
-        self._models = models
+        self._service = service
         self._admission = admission
         self._sessions = sessions
         self._limits = limits
@@ -66,87 +64,68 @@ class SessionSockets:
 
     async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
         """Answer a WebSocket that was not accepted yet."""
-        with ExitStack() as lease:  # of the model of a new session
-            try:
-                keys = route.keys(socket)
-                self._admission.check_keys(keys, takes_secrets=True)
-                key_id = self._admission.key_id(keys)
-                opening = route.open(
-                    Handshake(
-                        headers=socket.headers,
-                        query=socket.query_params,
-                        subprotocols=socket.scope.get("subprotocols", []),
-                        secret=self._admission.secret_session(keys),
-                        card=self._models.card,
-                    )
+        try:
+            client = self._admission.identify(route.keys(socket), takes_secrets=True)
+            opening = route.open(
+                Handshake(
+                    headers=socket.headers,
+                    query=socket.query_params,
+                    subprotocols=socket.scope.get("subprotocols", []),
+                    secret=client.session,
+                    card=self._service.card.named,
                 )
-                if isinstance(opening, Resumption):
-                    await self._resume(socket, opening, key_id)
-                    return
-                make = await self._admitted(route.protocol, opening, key_id, lease)
-            except WLKError as error:
-                await _refuse(socket, route, self._counted(error))
+            )
+            if isinstance(opening, Resumption):
+                await self._resume(socket, opening, client.key_id)
                 return
-            await self._open(socket, make, opening.subprotocol, lease)
+            session = self._opened(route.protocol, opening, client.key_id)
+        except WLKError as error:
+            await _refuse(socket, route, self._counted(error))
+            return
+        await self._serve_new(socket, session, opening.subprotocol)
 
     async def serve_tcp(self, route: TcpRoute, reader: StreamReader, writer: StreamWriter) -> None:
         """Answer a connection without HTTP."""
         socket = _TcpSocket(route, reader, writer)
-        with ExitStack() as lease:
-            try:
-                opening = route.open(self._models.card)
-                make = await self._admitted(route.protocol, opening, "", lease)
-            except WLKError as error:
-                await _close(socket, OVERLOADED, route.refuse(self._counted(error)))
-                return
-            try:
-                await self._open(socket, make, None, lease)
-            finally:
-                writer.close()  # also where the client left
+        try:
+            opening = route.open(self._service.card.named)
+            session = self._opened(route.protocol, opening, "")
+        except WLKError as error:
+            await _close(socket, OVERLOADED, route.refuse(self._counted(error)))
+            return
+        try:
+            await self._serve_new(socket, session, None)
+        finally:
+            writer.close()  # also where the client left
 
     def _counted(self, error: WLKError) -> RequestError:
         answer = as_request_error(error)
-        self._models.metrics.count_error(answer)
+        self._service.metrics.count_error(answer)
         return answer
 
-    async def _admitted(
-        self, protocol: str, opening: Opening, key_id: str, lease: ExitStack
-    ) -> Callable[..., ClientSession]:
-        """
-        Return what makes the session, with its model loaded.
-
-        Raises:
-            WLKError: the server takes no session, or has no such model.
-
-        """
-        self._sessions.check(key_id)  # no model is loaded for a session that is refused
-        service = await self._models.lease(opening.card.name, lease)
-        service.check_load()
-        self._sessions.check(key_id)  # others may have come while the model was loaded
-        return partial(
-            ClientSession,
-            service,
+    def _opened(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
+        """Return a new session, which counts until it is over; raises WLKError to refuse it."""
+        self._sessions.check(key_id)
+        self._service.check_load()
+        places = ExitStack()
+        session = ClientSession(
+            self._service,
             opening,
             protocol=protocol,
             key_id=key_id,
             limits=self._limits,
             usage=self._usage,
+            on_over=places.close,
+            on_closed=lambda: self._forget(session),
         )
-
-    async def _open(
-        self,
-        socket: WebSocket | _TcpSocket,
-        make: Callable[..., ClientSession],
-        subprotocol: str | None,
-        lease: ExitStack,
-    ) -> None:
-        resources = lease.pop_all()  # the session may outlive its socket
-        session: ClientSession = make(
-            on_over=resources.close, on_closed=lambda: self._forget(session)
-        )
-        resources.enter_context(self._sessions.entered(session, session.figures.key_id))
+        places.enter_context(self._sessions.entered(session, key_id))
         if session.log is not None:
             self._resumable[session.log.token] = session
+        return session
+
+    async def _serve_new(
+        self, socket: WebSocket | _TcpSocket, session: ClientSession, subprotocol: str | None
+    ) -> None:
         try:
             await socket.accept(subprotocol)
             await serve_session(socket, session, session.begin())
@@ -259,7 +238,6 @@ async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: S
             return int(message.get("code", _LOST))
         text = message.get("text")
         await session.receive(queue, message.get("bytes") or b"" if text is None else text)
-        await queue.room()
         await asyncio.sleep(0)  # the turn of others: `receive` does not wait for what is there
         # Unread, so that TCP slows the client down; a step without events wakes no task.
         while session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110

@@ -1,55 +1,24 @@
-"""OpenAI's audio endpoints: form fields to a request, a transcription to a response."""
+"""OpenAI's audio endpoints: the fields of a form become a request."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
-import zlib
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import attrs
 
-from wlk_core.captions import srt_text, vtt_text
-from wlk_core.segments import segments_with_tokens
-from wlk_core.session.records import round_seconds
 from wlk_serve.errors import RequestError, invalid
-from wlk_serve.words import (
-    detected_languages,
-    logprob_records,
-    speaker_name,
-    word_records,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wlk_core.segments import Segment
-    from wlk_core.session.timeline import TextLine
-    from wlk_core.tokens import ASRToken
     from wlk_serve.models.card import ModelCard
 
-__all__ = [
-    "Recognized",
-    "ResponseFormat",
-    "SpeakerLines",
-    "Task",
-    "TranscriptionRequest",
-    "TranscriptionStream",
-    "parse_form",
-    "render",
-]
+__all__ = ["ResponseFormat", "Task", "TranscriptionRequest", "parse_form"]
 
 Task = Literal["transcribe", "translate"]
 ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
-_MEDIA_TYPES: dict[str, str] = {
-    "json": "application/json",
-    "text": "text/plain; charset=utf-8",
-    "srt": "text/plain; charset=utf-8",
-    "verbose_json": "application/json",
-    "diarized_json": "application/json",
-    "vtt": "text/vtt; charset=utf-8",
-}
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # what a header can carry
 _MAX_IGNORED = 20
 _GRANULARITIES = ("word", "segment")
@@ -84,28 +53,6 @@ class TranscriptionRequest:
     def has_speakers(self) -> bool:
         """Whether the answer needs a diarizer."""
         return self.response_format == "diarized_json"
-
-
-@attrs.frozen
-class SpeakerLines:
-    """Text of one speaker each that became certain, in its order."""
-
-    lines: tuple[TextLine, ...]
-
-
-@attrs.frozen(kw_only=True)
-class Recognized:
-    """The tokens of a recording, its length in seconds, its language and its speakers' lines."""
-
-    tokens: tuple[ASRToken, ...]
-    duration: float
-    language: str | None = None
-    speaker_lines: tuple[TextLine, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The transcript, without white space at its ends."""
-        return "".join(token.text for token in self.tokens).strip()
 
 
 def parse_form(
@@ -164,144 +111,6 @@ def parse_form(
     )
 
 
-def render(request: TranscriptionRequest, recognized: Recognized) -> tuple[str, str]:
-    """Return the media type and the body of the response."""
-    media_type = _MEDIA_TYPES[request.response_format]
-    match request.response_format:
-        case "text":
-            return media_type, recognized.text + "\n"
-        case "srt":
-            return media_type, srt_text(recognized.tokens)
-        case "vtt":
-            return media_type, vtt_text(recognized.tokens)
-        case "verbose_json":
-            return media_type, _json(_verbose_record(request, recognized))
-        case "diarized_json":
-            return media_type, _json(_diarized_record(request, recognized))
-    return media_type, _json(_plain_record(request, recognized))
-
-
-class TranscriptionStream:
-    """The server-sent events of one transcription; joined deltas are the text of the last event."""
-
-    def __init__(self, request: TranscriptionRequest) -> None:
-        self._request = request
-        self._held = ""  # white space at the end so far, which the transcript may not have
-        self._has_text = False
-        self._segments = 0
-
-    def delta(self, tokens: Sequence[ASRToken]) -> str:
-        """Return the event for newly committed *tokens*; empty where they add no text."""
-        text = self._held + "".join(token.text for token in tokens)
-        text = text if self._has_text else text.lstrip()
-        delta = text.rstrip()
-        self._held = text[len(delta) :]
-        if not delta:
-            return ""
-        self._has_text = True
-        record: dict[str, Any] = {
-            "type": "transcript.text.delta",
-            "delta": delta,
-            "words": word_records(tokens),
-        }
-        if self._request.has_logprobs:
-            record["logprobs"] = logprob_records(tokens) or []
-        return _event(record)
-
-    def segments(self, found: SpeakerLines) -> str:
-        """Return the events for the text of speakers that became certain."""
-        first = self._segments
-        self._segments += len(found.lines)
-        return "".join(map(_event, _speaker_records(found.lines, first)))
-
-    def done(self, recognized: Recognized) -> str:
-        """Return the last event."""
-        record = {"type": "transcript.text.done", **_plain_record(self._request, recognized)}
-        return _event({**record, "words": word_records(recognized.tokens)})
-
-    def failed(self, error: RequestError) -> str:
-        """Return the event that OpenAI's SDK raises as an APIError."""
-        return _event({"error": error.record()})
-
-
-def _plain_record(request: TranscriptionRequest, recognized: Recognized) -> dict[str, Any]:
-    record: dict[str, Any] = {"text": recognized.text, "usage": _usage(recognized)}
-    if request.has_logprobs:
-        record["logprobs"] = logprob_records(recognized.tokens) or []
-    if languages := detected_languages(recognized.tokens):
-        record["languages"] = languages
-    return record
-
-
-def _verbose_record(request: TranscriptionRequest, recognized: Recognized) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "task": request.task,
-        "language": recognized.language,
-        "duration": round_seconds(recognized.duration),
-        "text": recognized.text,
-        "usage": _usage(recognized),
-    }
-    if "segment" in request.granularities:
-        segments = enumerate(segments_with_tokens(recognized.tokens))
-        record["segments"] = [
-            _segment_record(number, segment, tokens) for number, (segment, tokens) in segments
-        ]
-    if "word" in request.granularities:
-        record["words"] = word_records(recognized.tokens)
-    return record
-
-
-def _diarized_record(request: TranscriptionRequest, recognized: Recognized) -> dict[str, Any]:
-    return {
-        "task": request.task,
-        "duration": round_seconds(recognized.duration),
-        "text": recognized.text,
-        "segments": _speaker_records(recognized.speaker_lines),
-        "usage": _usage(recognized),
-    }
-
-
-def _speaker_records(lines: Iterable[TextLine], first: int = 0) -> list[dict[str, Any]]:
-    """Return OpenAI's segments, which are its events too; *first* is the number of the first."""
-    return [
-        {
-            "type": "transcript.text.segment",
-            "id": f"seg_{number}",
-            "start": round_seconds(line.start),
-            "end": round_seconds(line.end),
-            "text": line.text,
-            "speaker": speaker_name(line.speaker),
-        }
-        for number, line in enumerate(lines, first)
-    ]
-
-
-def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
-    """Return a segment of *tokens*; what only Whisper's own decoder has is absent or neutral."""
-    text = segment.text.encode("utf-8", "replace")
-    record: dict[str, Any] = {
-        "id": number,
-        "seek": 0,
-        "start": round_seconds(segment.start),
-        "end": round_seconds(segment.end),
-        "text": segment.text,
-        "tokens": [],
-        "temperature": 0.0,
-        "compression_ratio": round(len(text) / len(zlib.compress(text)), 4),
-    }
-    logprobs = logprob_records(tokens)
-    if logprobs:
-        mean = math.fsum(entry["logprob"] for entry in logprobs) / len(logprobs)
-        record["avg_logprob"] = round(mean, 6)
-    if segment.speaker is not None:
-        record["speaker"] = speaker_name(segment.speaker)
-    return record
-
-
-def _usage(recognized: Recognized) -> dict[str, Any]:
-    return {"type": "duration", "seconds": round_seconds(recognized.duration)}
-
-
 def _response_format(value: str) -> ResponseFormat:
     if value in get_args(ResponseFormat):
         return cast("ResponseFormat", value)
@@ -341,11 +150,3 @@ def _choices(name: str, values: dict[str, list[str]], choices: Sequence[str]) ->
     if unknown := sorted(chosen - set(choices)):
         raise invalid(name, f"among {', '.join(choices)}", repr(unknown[0][:100]))
     return chosen
-
-
-def _json(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=True)
-
-
-def _event(record: dict[str, Any]) -> str:
-    return f"data: {_json(record)}\n\n"

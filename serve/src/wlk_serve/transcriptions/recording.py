@@ -1,107 +1,94 @@
-"""Uploaded recordings: their turns to use the model, and what their events sum up to."""
+"""An uploaded recording as a session that a scheduler steps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from wlk_core.errors import BackendError
+from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Commit, End, Endpoint, Failure, SpeakerTurn
-from wlk_serve.errors import RequestError
-from wlk_serve.speakers import SpeakerSegments
-from wlk_serve.transcriptions.protocol import Recognized, SpeakerLines
+from wlk_core.session import End, Failure
+from wlk_serve.errors import RequestError, as_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.session import Session
     from wlk_core.session.events import Event
-    from wlk_core.session.timeline import TextLine
-    from wlk_core.tokens import ASRToken
-    from wlk_serve.models.engine_turns import Turns
-    from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
-__all__ = ["Recording", "Result", "in_turns"]
-
-Result: TypeAlias = "tuple[ASRToken, ...] | SpeakerLines | Recognized"
+__all__ = ["RecordingSession"]
 
 
-class Recording:
-    """Collects the events of a recording."""
+class RecordingSession:
+    """
+    A session that takes its audio from a recording, for a scheduler.
 
-    def __init__(self, request: TranscriptionRequest, speaker_delay: float | None) -> None:
-        self._request = request
-        self._tokens: list[ASRToken] = []
-        self._lines: list[TextLine] = []
-        self._duration = 0.0
-        self._utterances = 1
-        self._speakers: SpeakerSegments | None = None
-        if request.has_speakers and speaker_delay is not None:
-            self._speakers = SpeakerSegments(speaker_delay)
+    A step either makes a call of the session, or decodes a second of audio where it waits for some.
+    The audio before a damaged part is transcribed before the failure.
 
-    def add(self, event: Event) -> Iterator[Result]:
-        """Yield what *event* brings to the client."""
-        match event:
-            case Commit():
-                self._tokens += event.tokens
-                yield event.tokens
-            case End():
-                self._duration = event.audio_time
-            case Failure(error=BackendError(retryable=False), is_final=False):
-                # It is switched off, and the answer needs it.  The session has logged the cause.
-                raise RequestError(
-                    "the diarizer failed; the log of the server has the cause",
-                    status=500,
-                    code="engine_failed",
-                ) from event.error
-        if self._speakers is not None:
-            self._add_speakers(event, self._speakers)
-            if lines := tuple(line for _, line in self._speakers.take()):
-                self._lines += lines
-                yield SpeakerLines(lines)
+    Args:
+        session: a session of the core, which nothing else uses.
+        pieces: the audio; closed by `close`.
+        use: called with the seconds of each piece; may raise RequestError.
 
-    def _add_speakers(self, event: Event, speakers: SpeakerSegments) -> None:
-        name = str(self._utterances)
-        match event:
-            case Commit():
-                speakers.extend(name, event.tokens)
-            case Endpoint():
-                speakers.advance(event.time)
-                speakers.end(name)
-                self._utterances += 1
-            case SpeakerTurn():
-                speakers.add_span(event.span)
-            case End():
-                speakers.end(name)
-                speakers.settle()
+    """
 
-    def recognized(self) -> Recognized:
-        """Return the whole."""
-        detected = [token.detected_language for token in self._tokens if token.detected_language]
-        return Recognized(
-            tokens=tuple(self._tokens),
-            duration=self._duration,
-            language=detected[-1] if detected else self._request.language,
-            speaker_lines=tuple(self._lines),
-        )
+    audio_time = backlog_seconds = 0.0  # nothing of it is ever due
+    is_ending_utterance = False
 
+    def __init__(
+        self,
+        session: Session,
+        pieces: Generator[NDArray[np.float32]],
+        use: Callable[[float], object],
+    ) -> None:
+        self._session = session
+        self._pieces = pieces
+        self._use = use
+        self._failure: WLKError | None = None
 
-def in_turns(
-    pieces: Iterable[NDArray[np.float32]],
-    turns: Turns,
-    use: Callable[[float], object],
-) -> Iterator[NDArray[np.float32]]:
-    """Yield *pieces*; give the turn back while the next one is awaited, as of a slow upload."""
-    iterator = iter(pieces)
-    while True:
-        turns.release()
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will come any more."""
+        return self._session.is_over
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do something now: there is audio until the session is over."""
+        return not self._session.is_over
+
+    def step(self) -> list[Event]:
+        """Make the next step; a failure of the recording comes in place of the End."""
+        if not self._session.has_work:
+            self._read()
+        return [
+            Failure(self._failure, True, event.audio_time)
+            if self._failure is not None and isinstance(event, End)
+            else event
+            for event in self._session.step()
+        ]
+
+    def fail(self, error: WLKError) -> list[Event]:
+        """End the session because of *error*; return its last events."""
+        return self._session.fail(error)
+
+    def close(self) -> None:
+        """Close the recording."""
+        self._pieces.close()
+
+    def _read(self) -> None:
+        samples = 0
         try:
-            piece = next(iterator, None)
-        finally:
-            turns.acquire()
-        if piece is None:
-            return
-        use(len(piece) / SAMPLE_RATE)
-        yield piece
+            while samples < SAMPLE_RATE:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    self._session.end_audio()
+                    return
+                self._use(len(piece) / SAMPLE_RATE)
+                self._session.receive(piece)
+                samples += len(piece)
+        except (AudioFormatError, OSError, RequestError) as error:
+            self._failure = as_failure(error)
+            self._session.end_audio()

@@ -1,0 +1,205 @@
+"""What is sent to a client: the queue of its socket, and what is kept for one that lost it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+import json
+from typing import TYPE_CHECKING, TypeAlias
+
+from wlk_serve.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from wlk_serve.sessions.protocol import Message
+
+__all__ = ["RESUME_SECONDS", "Encoded", "ResumeLog", "SendQueue", "encoded", "resume_expired"]
+
+RESUME_SECONDS = 30  #: how long a session waits for its client
+_MAX_KEPT_CHARACTERS = 4 << 20  # for a client that lost its socket
+_MAX_MESSAGES = 4096  # that wait for a socket
+_MAX_CHARACTERS = 1 << 20  # of them
+
+Encoded: TypeAlias = "tuple[str | None, str]"  #: the type of a message, and its JSON text
+
+
+def encoded(message: Message) -> Encoded:
+    """Return *message* as it is sent."""
+    return message.get("type"), json.dumps(message)
+
+
+class SendQueue:
+    """
+    The messages that wait for one socket, in their order; one task takes them.
+
+    A replaceable message that waits is replaced by a newer one of its type.  Nothing else is ever
+    dropped: when a message would follow `max_messages`, or more than `max_characters`, `is_full`
+    becomes true and the socket is closed.
+
+    Args:
+        replaceable: types of messages that are.
+        first: messages that wait from the beginning, whatever their number and size.
+        max_messages: how many messages may wait.
+        max_characters: how many characters may wait before another message.
+
+    """
+
+    def __init__(
+        self,
+        replaceable: Collection[str | None] = (),
+        first: Iterable[Encoded] = (),
+        *,
+        max_messages: int = _MAX_MESSAGES,
+        max_characters: int = _MAX_CHARACTERS,
+    ) -> None:
+        self._replaceable = replaceable
+        self._max_messages = max_messages
+        self._max_characters = max_characters
+        self._first = deque(first)
+        self._messages: deque[Encoded] = deque()
+        self._characters = 0  # of all but the first messages
+        self._changed = asyncio.Event()
+        self._is_closed = False
+        self.is_full = False
+        self.close_code: int | None = None  #: of `close`
+
+    def put(self, messages: Iterable[Encoded]) -> None:
+        """Append *messages*; after `close`, or when it is full, they are dropped."""
+        for kind, text in messages:
+            if self._is_closed:
+                return
+            self.is_full = self.is_full or (
+                len(self._messages) >= self._max_messages or self._characters > self._max_characters
+            )
+            if self.is_full:
+                break
+            if kind in self._replaceable and self._messages and self._messages[-1][0] == kind:
+                self._characters -= len(self._messages.pop()[1])
+            self._messages.append((kind, text))
+            self._characters += len(text)
+        self._changed.set()
+
+    def close(self, code: int | None = None) -> None:
+        """Let `get` end after the messages that wait; at once for a socket to close with *code*."""
+        if code is not None:
+            self.close_code = code
+            self._first.clear()
+            self._messages.clear()
+        self._is_closed = True
+        self._changed.set()
+
+    async def get(self) -> str | None:
+        """Return the next message; None when it is full, or closed and empty."""
+        while not self.is_full:
+            if self._first:
+                return self._first.popleft()[1]
+            if self._messages:
+                _, text = self._messages.popleft()
+                self._characters -= len(text)
+                return text
+            if self._is_closed:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        return None
+
+
+class ResumeLog:
+    """
+    The numbered messages of one session, and what arrived from its client.
+
+    A plain object without sockets and clocks.  Of the replaceable types it keeps the newest
+    message alone; of all others the newest ones of up to *max_characters* of JSON.
+
+    Args:
+        token: what a client names to resume the session.
+        replaceable: types of messages of which only the newest matters.
+        max_characters: how much is kept.
+
+    """
+
+    def __init__(
+        self,
+        token: str,
+        replaceable: Collection[str | None] = (),
+        *,
+        max_characters: int = _MAX_KEPT_CHARACTERS,
+    ) -> None:
+        self.token = token
+        self.characters = 0  #: of JSON that are kept
+        self._replaceable = replaceable
+        self._max_characters = max_characters
+        self._last = 0  # number of the newest message
+        self._kept_after = 0  # every irreplaceable message with a higher number is kept
+        self._messages: dict[int, Encoded] = {}
+        self._newest: dict[str | None, int] = {}  # number of the newest message of each kind
+        self._received_messages = 0
+        self._acknowledged_samples = 0
+
+    def number(self, messages: Iterable[Message]) -> list[Encoded]:
+        """Return *messages* with their numbers, and keep them."""
+        return [self._keep(message) for message in messages]
+
+    def acknowledge(self, samples: int, rate: int) -> list[Message]:
+        """
+        Count a message of the client; return an unnumbered acknowledgement for a second of audio.
+
+        Args:
+            samples: how many samples arrived since the session began.
+            rate: samples a second.
+
+        """
+        self._received_messages += 1
+        if samples - self._acknowledged_samples < rate:
+            return []
+        self._acknowledged_samples = samples
+        return [{"type": "wlk.ack", "samples": samples, "messages": self._received_messages}]
+
+    def resume(self, last: int, samples: int) -> list[Encoded]:
+        """
+        Return what a client misses that has received the messages up to number *last*.
+
+        Args:
+            last: number of the last message that the client received, 0 for none.
+            samples: how many samples arrived since the session began.
+
+        Raises:
+            RequestError: a message after *last* is no longer kept, or *last* was never sent.
+
+        """
+        if not self._kept_after <= last <= self._last:
+            raise resume_expired(f"the events after number {last} are not kept; open a new session")
+        self._acknowledged_samples = samples
+        resumed = {
+            "type": "session.resumed",
+            "samples": samples,
+            "messages": self._received_messages,
+            "wlk_seq": last,
+        }
+        missed = [message for number, message in self._messages.items() if number > last]
+        return [encoded(resumed), *missed]
+
+    def _keep(self, message: Message) -> Encoded:
+        self._last += 1
+        kept = kind, text = encoded({**message, "wlk_seq": self._last})
+        if kind in self._replaceable:
+            self._drop(self._newest.get(kind, 0))
+            self._newest[kind] = self._last
+        self._messages[self._last] = kept
+        self.characters += len(text)
+        while self.characters > self._max_characters:
+            oldest = next(iter(self._messages))
+            if self._messages[oldest][0] not in self._replaceable:
+                self._kept_after = oldest
+            self._drop(oldest)
+        return kept
+
+    def _drop(self, number: int) -> None:
+        _, text = self._messages.pop(number, (None, ""))
+        self.characters -= len(text)
+
+
+def resume_expired(message: str) -> RequestError:
+    """Return the error of a session that cannot be resumed."""
+    return RequestError(message, status=404, code="resume_expired", param="wlk_resume")

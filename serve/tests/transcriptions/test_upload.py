@@ -1,0 +1,196 @@
+"""Forms with a recording, and what ends a request early."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from itertools import pairwise
+import json
+from types import SimpleNamespace
+
+import attrs
+from hypothesis import given, strategies
+import pytest
+from starlette.datastructures import Headers
+
+from wlk_core.errors import BackendError
+from wlk_core.session import Commit, Failure
+from wlk_serve.errors import RequestError
+from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.metrics import Metrics
+from wlk_serve.transcriptions.protocol import TranscriptionRequest
+from wlk_serve.transcriptions.route import _events
+from wlk_serve.transcriptions.transcript import Transcript
+from wlk_serve.transcriptions.upload import Upload, parse_upload, recording_of
+
+TYPE = "multipart/form-data; boundary=x"
+
+
+def part(name, value, filename=None):
+    """Return a part of a form."""
+    extra = "" if filename is None else f'; filename="{filename}"\r\nContent-Type: audio/flac'
+    head = f'--x\r\nContent-Disposition: form-data; name="{name}"{extra}\r\n\r\n'
+    return head.encode() + value + b"\r\n"
+
+
+BODY = (
+    part("model", b"digits")
+    + part("prompt", "Grüße".encode())
+    + part("file", b"\r\n--y\r\nsound\r\n-", "a.flac")
+    + part("language", b"en")
+    + b"--x--\r\n"
+)
+
+
+def request(chunks, content_type=TYPE):
+    """Return a request whose body comes in *chunks*, and then the disconnect."""
+    chunks = [*chunks]
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    messages += [{"type": "http.request"}, {"type": "http.disconnect"}]
+
+    async def receive():
+        return messages.pop(0)
+
+    return SimpleNamespace(headers=Headers({"content-type": content_type}), receive=receive)
+
+
+def parsed(chunks, content_type=TYPE):
+    """Return the fields and the recording of a body."""
+
+    async def parse():
+        form = await parse_upload(request(chunks, content_type), 1 << 30)
+        fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        try:
+            return fields, await recording_of(form).read()
+        finally:
+            await form.close()
+
+    return asyncio.run(parse())
+
+
+@given(strategies.lists(strategies.integers(0, len(BODY)), max_size=8))
+def test_a_form_is_the_same_however_it_is_cut(places):
+    """Fields may come before and after the file."""
+    cuts = [0, *sorted(places), len(BODY)]
+    chunks = [BODY[a:b] for a, b in pairwise(cuts)]
+
+    fields = [("model", "digits"), ("prompt", "Grüße"), ("language", "en")]
+    assert (fields, b"\r\n--y\r\nsound\r\n-") == parsed(chunks)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "code"),
+    [
+        (BODY, "multipart/form-data", "invalid_form"),
+        (BODY, "multipart/form-data; boundary=" + "x" * 300, "invalid_form"),
+        (b"no form", TYPE, "invalid_form"),
+        (part("file", b"a", "a") + part("file", b"b", "b") + b"--x--\r\n", TYPE, "invalid_form"),
+        (part("image", b"a", "a") + b"--x--\r\n", TYPE, "invalid_form"),
+        (b"--x\r\nContent-Disposition: form-data\r\n\r\n\r\n--x--\r\n", TYPE, "invalid_form"),
+        (b"".join(part("a", b"") for _ in range(101)) + b"--x--\r\n", TYPE, "invalid_form"),
+        (b"".join(part(n, bytes(1 << 19)) for n in "abc") + b"--x--\r\n", TYPE, "invalid_form"),
+        (part("file", b"", "a") + b"--x--\r\n", TYPE, "invalid_audio"),
+        (BODY[: BODY.index(b"sound")], TYPE, "invalid_form"),
+        (b"", TYPE, "invalid_form"),
+        (part("file", b"text") + b"--x--\r\n", TYPE, "missing_file"),
+        (b"{}", "application/json", "missing_file"),
+    ],
+    ids=[
+        *("no-boundary", "long-boundary", "text", "two-files", "other-file", "no-name"),
+        *("many-fields", "long-fields", "empty-file", "cut", "empty", "no-file", "json"),
+    ],
+)
+def test_what_is_no_form_with_a_recording_is_one_error(body, content_type, code):
+    """A recording that did not come whole is none."""
+    with pytest.raises(RequestError) as caught:
+        parsed([body], content_type)
+
+    assert (400, code) == (caught.value.status, caught.value.code)
+
+
+@given(
+    strategies.binary(max_size=200),
+    strategies.text(strategies.characters(max_codepoint=255), max_size=30),  # of any header
+)
+def test_no_bytes_make_a_form_fail_in_another_way(body, content_type):
+    """Whatever a client sends."""
+    for kind in (TYPE, f"multipart/form-data; boundary={content_type}", content_type):
+        for start in (b"", b"--x\r\n"):
+            with pytest.raises(RequestError) as caught:
+                parsed([start + body], kind)
+            assert caught.value.code in {"invalid_form", "missing_file"}
+
+
+@pytest.mark.parametrize("name", ["known_speaker_references", "known_speaker_references[]"])
+def test_recordings_of_known_speakers_are_left_out(name):
+    """They are megabytes each, and the request only needs to know that they came."""
+    fields, _ = parsed([part(name, b"data:audio/wav;base64," + b"A" * (3 << 20)) + BODY])
+
+    assert (name, "") == fields[0]
+
+
+def test_a_full_disk_is_one_error(monkeypatch):
+    """The recording waits there, and not in memory."""
+
+    def refuse(*_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("starlette.formparsers.SpooledTemporaryFile", refuse)
+    with pytest.raises(RequestError, match="cannot be kept: No space left") as caught:
+        parsed([BODY])
+
+    assert (507, "insufficient_storage") == (caught.value.status, caught.value.code)
+
+
+@pytest.mark.parametrize("end", [Upload.close, None], ids=["shutdown", "client-left"])
+def test_a_transcription_that_nobody_waits_for_is_given_up(end):
+    """A client that is there gets 503 before the process ends."""
+
+    async def answer():
+        upload = Upload(Metrics(), Limits(), Usage(Limits()), "")
+        http_request = SimpleNamespace(receive=asyncio.Event().wait if end else _disconnect)
+        if end is not None:
+            end(upload)
+            end(upload)
+        with pytest.raises(RequestError) as refused:
+            await upload.while_connected(http_request, asyncio.Future())
+        return refused.value.status
+
+    assert (499 if end is None else 503) == asyncio.run(answer())
+
+
+async def _disconnect():
+    return {"type": "http.disconnect"}
+
+
+def test_the_length_of_all_audio_is_limited():
+    """A small file may hold hours."""
+
+    async def use():
+        limits = attrs.evolve(Limits(), max_audio_seconds=10.0)
+        upload = Upload(Metrics(), limits, Usage(limits), "")
+        upload.use_audio(9.0)
+        upload.use_audio(2.0)
+
+    with pytest.raises(RequestError, match="longer than 10 s") as refused:
+        asyncio.run(use())
+    assert (413, "audio_too_long") == (refused.value.status, refused.value.code)
+
+
+def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
+    """OpenAI's SDK raises it as an APIError; it names no cause."""
+
+    async def events():
+        yield Commit((token("zero"),), 1.0)
+        yield Failure(BackendError("GPU 0 is lost"), True, 1.0)
+
+    async def written():
+        upload = Upload(Metrics(), Limits(), Usage(Limits()), "")
+        transcript = Transcript(TranscriptionRequest(task="transcribe"))
+        stack = AsyncExitStack()
+        return [text async for text in _events([], transcript, events(), upload, stack)]
+
+    *_, delta, failed = [json.loads(text.removeprefix("data: ")) for text in asyncio.run(written())]
+
+    assert "zero" == delta["delta"]
+    assert ("engine_failed", "server_error") == (failed["error"]["code"], failed["error"]["type"])

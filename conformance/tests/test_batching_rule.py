@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faulty_backends.base import FaultyCase, broken_rules
-from faulty_backends.batching import BATCHING, BatchingBackend
+from faulty_backends.sharing import BATCHING, BatchingBackend
 import pytest
 
 from wlk_conformance.scripted import SCRIPTED_SPEC
@@ -19,7 +19,7 @@ def test_a_sound_backend_with_batching_breaks_no_rule() -> None:
         return BatchingBackend()
 
     case = FaultyCase(
-        name="sound", rule="", detector="tests", kind="", sentence="", make=make, spec=BATCHING
+        name="sound", rule="", detector="tests", sentence="", make=make, spec=BATCHING
     )
 
     assert {} == broken_rules(case.under_test())

@@ -4,7 +4,6 @@ from itertools import pairwise
 import json
 
 from faulty_backends.base import faulty_cases
-from faulty_backends.late_text import RepeatsWordAfterThirdPause
 import pytest
 
 from wlk_conformance.backend_under_test import BackendUnderTest
@@ -260,7 +259,7 @@ def test_failures_before_a_reset_do_not_count_after_it():
 
 def test_a_silence_of_nan_that_is_accepted_is_reported():
     """What must be refused and is not is reported by its rule, and the clock goes on."""
-    case = next(case for case in faulty_cases() if case.name == "AcceptsNaNSilenceLater")
+    case = next(case for case in faulty_cases() if case.name == "AcceptsNanSilenceLater")
     drawn = session(
         Action(do="open"),
         Action(do="insert", samples=16_000),
@@ -301,7 +300,7 @@ def test_a_repeated_word_shrinks_to_its_pauses():
     """A word that is repeated after the third pause is explained by three pauses."""
     under_test = BackendUnderTest(
         spec=SCRIPTED_SPEC,
-        load=next(c for c in faulty_cases() if c.name == RepeatsWordAfterThirdPause.__name__).make,
+        load=next(c for c in faulty_cases() if c.name == "RepeatsWordAfterThirdPause").make,
     )
     campaign = Campaign(under_test, seed=0)
     pause = (Action(do="start_silence"), Action(do="end_silence", seconds=1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 import mmap
 import os
 import reprlib
@@ -18,16 +18,28 @@ from wlk_core import Emission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["CallLog", "CallRecord", "Calls", "Escaped", "GuardedProcessor", "ThreadedCall"]
+__all__ = [
+    "CALLS",
+    "LIMIT",
+    "CallLog",
+    "CallRecord",
+    "Calls",
+    "Escaped",
+    "GuardedProcessor",
+    "ThreadedCall",
+    "while_held",
+]
 
+CALLS = ".calls"  # the suffix of the record beside the events of a run
 SIZE = 512  # bytes of the record
 HEAD = struct.Struct("=Qi120s")  # calls that began or ended, action, call and stream
-COPIES = struct.Struct("=I120s")  # how many forked copies there were, and the call of the last one
-COPIES_OFFSET = 256
+COPY = slice(256, 376)  # the call that returned in a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
+LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
 
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
@@ -80,7 +92,6 @@ class Calls:
         self._pid = os.getpid()
         self._memory = _memory(path)
         self._moves = 0
-        self._copies = 0
         self._open: dict[int, tuple[str, str, int]] = {}
         self._numbers = 0
         self._lock = threading.Lock()
@@ -118,19 +129,14 @@ class Calls:
 
     def end_copy(self, call: str, stream: str = "") -> None:
         """End this process, and leave a note of *call*, if it is a forked copy of the suite."""
-        if os.getpid() == self._pid:
-            return
-        count, _ = COPIES.unpack_from(self._memory, COPIES_OFFSET)
-        COPIES.pack_into(self._memory, COPIES_OFFSET, count + 1, _text(call, stream))
-        os._exit(0)
+        if os.getpid() != self._pid:
+            self._memory[COPY] = _text(call, stream)
+            os._exit(0)
 
     def take_copies(self) -> str:
         """Return the call that also returned in a forked copy since the last time, or nothing."""
-        count, text = COPIES.unpack_from(self._memory, COPIES_OFFSET)
-        if count == self._copies:
-            return ""
-        self._copies = count
-        call, stream = _names(text)
+        call, stream = _names(self._memory[COPY])
+        self._memory[COPY] = _text("", "")
         return f"{call} of {stream}" if stream else call
 
     def _write(self) -> None:
@@ -238,6 +244,42 @@ class ThreadedCall:
             self.error = error
 
 
+def while_held(
+    call: Callable[[], object],
+    act: Callable[[], None],
+    held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
+) -> ThreadedCall:
+    """
+    Make *call* on a new thread, and *act* on this one while the engine is *held*.
+
+    Where it cannot be held, *act* follows as soon as the call was requested: it then overlaps the
+    call if it can.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(LIMIT)
+
+    def make() -> None:
+        if held is None:
+            begun.set()
+        try:
+            call()
+        finally:
+            begun.set()
+
+    with nullcontext() if held is None else held(wait):
+        calling = ThreadedCall(make)
+        try:
+            begun.wait(LIMIT)
+            act()
+        finally:
+            go_on.set()
+            calling.wait(LIMIT)
+    return calling
+
+
 def _memory(path: Path | None) -> mmap.mmap:
     """Return memory that is shared with forked copies, and with the file *path*."""
     if path is None:
@@ -248,7 +290,7 @@ def _memory(path: Path | None) -> mmap.mmap:
 
 
 def _text(call: str, stream: str) -> bytes:
-    return f"{call}\t{stream}".encode()[:120]
+    return f"{call}\t{stream}".encode()[:120].ljust(120, b"\0")
 
 
 def _names(text: bytes) -> tuple[str, str]:

@@ -162,8 +162,7 @@ def main(
         report.as_table(width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)))
     )
     if report_path is not None:
-        text = report.as_markdown() if report_path.suffix == ".md" else report.as_json()
-        report_path.write_text(text, encoding="utf-8")
+        report.write(report_path)
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 

@@ -12,8 +12,11 @@ from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest, TestOutcome
+    from wlk_core.registry import PluginInfo
 
 __all__ = ["Part", "Report", "RuleResult", "is_newer", "judge", "judge_all"]
 
@@ -87,6 +90,34 @@ class Report:
     def not_tested(self, absence: Absence) -> list[str]:
         """Return the ids of the rules that were not tested, for one of the reasons."""
         return [result.id for result in self.rules if result.absence == absence]
+
+    @classmethod
+    def of(
+        cls,
+        under_test: BackendUnderTest,
+        owner: PluginInfo,
+        tests: Sequence[RuleTest],
+        outcomes: Sequence[TestOutcome],
+        *,
+        suite: str,
+    ) -> Report:
+        """Return the judgement of *tests*, which had *outcomes*, by the suite version *suite*."""
+        deviations = under_test.spec.deviations
+        return cls(
+            backend=under_test.spec.name,
+            distribution=owner.distribution,
+            version=owner.version,
+            model=under_test.model or under_test.spec.default_model,
+            options=under_test.options,
+            suite=suite,
+            rules=judge_all(tests, outcomes, deviations=deviations, suite=suite),
+            part=under_test.part,
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the report: Markdown if the name of the file ends in .md, else JSON."""
+        text = self.as_markdown() if path.suffix == ".md" else self.as_json()
+        path.write_text(text, encoding="utf-8")
 
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""

@@ -149,7 +149,7 @@ class QualityRules:
             missing += len(spoken) - len(align(spoken, words_of(driver.tokens)))
             before += len(spoken)
         wlk.note(f"{missing} of {before} words missing after {len(clips)} flushes")
-        if wlk.speech_source.kind == "coded":
+        if wlk.is_coded:
             return  # noise would change the code
         for decibels in NOISE:
             errors = sum(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 import re
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.sessions.session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
-from wlk_conformance.testing import CELL_SAMPLES, CodedToken
+from wlk_conformance.suite.scenes import check_alone, returns_promptly, while_a_step_runs
+from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver
 from wlk_core import SAMPLE_RATE
 from wlk_core.errors import OptionError
 from wlk_core.streaming import needs_space
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_conformance.testing import StreamDriver
-    from wlk_core import ASRToken
 
 __all__ = ["HypothesisRules", "TextRules"]
 
@@ -63,12 +61,12 @@ class TextRules:
             driver.drain()
             for _ in range(IDLE_CALLS):
                 more = driver.process().committed
-                assert not more, f"committed again without new audio: {_texts(more)}"
+                assert not more, f"committed again without new audio: {more}"
         driver.finish()
         # The monitor of every stream compares each token with what it was.
         wlk.require_tokens(driver.tokens, stimulus)
-        check_same(wlk.solo(stimulus), driver.tokens, what="many calls against one call a second")
-        if wlk.speech_source.kind == "coded":
+        check_alone(wlk, stimulus, driver, "many calls against one call a second")
+        if wlk.is_coded:
             check_words(stimulus.words, driver.tokens, what="the transcript")
 
     @rule("COM-01", kinds="O,G", causes=("the overlap is found by text instead of by time",))
@@ -80,7 +78,7 @@ class TextRules:
             driver = wlk.run(stimulus, chunk_seconds=0.5)
             wlk.require_tokens(driver.tokens, stimulus)
             committed += len(words_of(driver.tokens))
-            if wlk.speech_source.kind == "coded":
+            if wlk.is_coded:
                 check_words(stimulus.words, driver.tokens, what=f"pairs {gap} s apart")
                 continue
             # The same digits in another order: a model may lose as many words of them by mistake,
@@ -133,11 +131,12 @@ class TextRules:
             driver.silence(3.0)
         driver.feed(stimulus.audio)
         driver.finish()
-        assert driver.tokens or wlk.speech_source.kind == "coded", (
+        assert driver.tokens or wlk.is_coded, (
             f"no token came back for {3 * stimulus.seconds:.0f} s of English digits, so that the "
             "contract cannot be judged; run with --model digits, or declare a deviation"
         )
-        _check_tokens(wlk.require_tokens(driver.tokens, stimulus))
+        # The monitor of every stream checks that no token is empty or has U+FFFD.
+        wlk.require_tokens(driver.tokens, stimulus)
         assert "  " not in driver.text, f"two spaces in a row: {driver.text!r}"
         assert driver.text == driver.text.strip(), f"space at the ends: {driver.text!r}"
         if wlk.speech_source.is_recognisable:
@@ -178,14 +177,14 @@ class TextRules:
     def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returns are committed as they are, whatever they are."""
         stimulus = wlk.speech(8, seed=7)
-        with wlk.answers() as answers:
+        with wlk.faults.spelling(str) as answers:
             driver = wlk.run(stimulus)
         _check_running(driver.text, answers)
         expected = [token.text.strip() for token in driver.tokens]
         if not set(expected) <= {text.strip() for answer in answers for text in answer}:
             raise NotApplicable("its engine returns no words, or parts of words")
         for spell in SPELLINGS:
-            with wlk.answers(spell):
+            with wlk.faults.spelling(spell):
                 tokens = wlk.run(stimulus).tokens
             spelled = [spell(text).strip() for text in expected]
             what = "what the engine returned against what was committed"
@@ -205,7 +204,6 @@ class TextRules:
             stimulus = wlk.log_stimulus(source.script(script))
             for chunk_seconds in (0.24, 1.0):
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
-                _check_tokens(driver.tokens)
                 assert stimulus.text == driver.text, (
                     f"expected {stimulus.text!r}, got {driver.text!r}"
                 )
@@ -238,7 +236,10 @@ class TextRules:
             with suppress(OptionError):  # not every model has every language of its backend
                 wlk.run(wlk.speech(3, seed=11), of=backend, language=other)
         again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
-        assert once.records == again.records, _difference(once, again)
+        check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
+        assert once.records == again.records, (
+            "the same tokens came from another call, or with other reported times, the second time"
+        )
 
     @rule("COM-04", since="2.0", causes=("state of one stream or call reaches another",))
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:
@@ -275,9 +276,8 @@ class TextRules:
             driver.insert(stimulus.audio[start:stop])
             driver.process()
             start, turn = stop, turn + 1
-        driver.drain()
-        driver.finish()
-        check_same(wlk.solo(stimulus), driver.tokens, what="uneven chunks", tolerance=SAME_START)
+        driver.end()
+        check_alone(wlk, stimulus, driver, "uneven chunks", tolerance=SAME_START)
 
     @rule(
         "COM-05", kinds="S", tier="speech", causes=("a policy or buffer that drifts off its grid",)
@@ -302,7 +302,7 @@ class TextRules:
 
 def _quiet(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
     """Return *stimulus* at a tenth of its amplitude; coded audio is its samples and stays."""
-    if wlk.speech_source.kind == "coded":
+    if wlk.is_coded:
         return stimulus
     return attrs.evolve(
         stimulus, audio=stimulus.audio / np.float32(10), recipe=f"{stimulus.recipe} / 10"
@@ -337,21 +337,6 @@ def _check_frozen(value: object, name: str) -> None:
     raise AssertionError(f"{type(value).__name__}.{name} can be set")
 
 
-def _check_tokens(tokens: Sequence[ASRToken]) -> None:
-    for token in tokens:
-        assert token.text.strip(), f"an empty token: {token}"
-        assert "\ufffd" not in token.text, f"U+FFFD in {token}: bytes were not waited for"
-
-
-def _texts(tokens: Sequence[ASRToken]) -> str:
-    return "".join(token.text for token in tokens)
-
-
-def _difference(once: StreamDriver, again: StreamDriver) -> str:
-    check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
-    return "the same tokens came from another call, or with other reported times, the second time"
-
-
 class HypothesisRules:
     """Rules of the hypothesis."""
 
@@ -369,10 +354,9 @@ class HypothesisRules:
             _check_pure(driver)
             driver.process()
             _check_pure(driver)
-        driver.drain()
-        driver.finish()
+        driver.end()
         _check_pure(driver)
-        check_same(wlk.solo(stimulus), driver.tokens, what="with get_buffer after every call")
+        check_alone(wlk, stimulus, driver, "with get_buffer after every call")
         held = wlk.stream()
         held.insert(stimulus.audio)
         while_a_step_runs(wlk, held, lambda: _check_readable(held))
@@ -395,9 +379,8 @@ class HypothesisRules:
         truth = "".join(word.text for word in stimulus.words).strip()
         driver = wlk.stream()
         was_shown = False
-        with ExitStack() as stack:
-            recorded = wlk.engine_calls is not None
-            answers = stack.enter_context(wlk.answers()) if recorded else []
+        faults, answers = wlk.engine_calls, list[tuple[str, ...]]()
+        with nullcontext(answers) if faults is None else faults.spelling(str) as answers:
             for chunk in stimulus.chunks(0.5):
                 driver.insert(chunk)
                 driver.process()
@@ -406,7 +389,7 @@ class HypothesisRules:
                 running = driver.text + shown.text
                 _check_running(running, answers)
                 assert "  " not in running, f"two spaces in the running transcript {running!r}"
-                if wlk.speech_source.kind == "coded":
+                if wlk.is_coded:
                     assert truth.startswith(running.strip()), (
                         f"the running transcript {running!r} does not begin {truth!r}"
                     )
@@ -418,15 +401,19 @@ class HypothesisRules:
     def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
         """After a flush the hypothesis is empty."""
         stimulus = wlk.speech(4, seed=3, tail=0.0)
-        flushes = ["start_silence", "process_iter(is_last=True)", "finish"]
+        flushes: dict[str, Callable[[StreamDriver], object]] = {
+            "start_silence": StreamDriver.start_silence,
+            "process_iter(is_last=True)": lambda driver: driver.process(is_last=True),
+            "finish": StreamDriver.finish,
+        }
         if wlk.has("speaker-turns"):
-            flushes.append("new_speaker")
-        for flush in flushes:
+            flushes["new_speaker"] = lambda driver: driver.new_speaker(1)
+        for name, flush in flushes.items():
             driver = wlk.stream()
             driver.feed(stimulus.audio, chunk_seconds=0.5)
-            _flush(driver, flush)
+            flush(driver)
             shown = driver.processor.get_buffer()
-            assert not shown.tokens, f"after {flush} the hypothesis is {shown.text!r}"
+            assert not shown.tokens, f"after {name} the hypothesis is {shown.text!r}"
             assert (shown.text, shown.start, shown.end) == ("", None, None)
 
 
@@ -441,17 +428,6 @@ def _check_running(running: str, answers: Sequence[Sequence[str]]) -> None:
             f"{word!r} of the running transcript {running!r} is not among the words that the "
             f"engine returned: {sorted(known)}"
         )
-
-
-def _flush(driver: StreamDriver, how: str) -> None:
-    if how == "start_silence":
-        driver.start_silence()
-    elif how == "finish":
-        driver.finish()
-    elif how == "new_speaker":
-        driver.new_speaker(1)
-    else:
-        driver.process(is_last=True)
 
 
 def _check_pure(driver: StreamDriver) -> None:

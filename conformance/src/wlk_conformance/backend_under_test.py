@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
     import psutil
 
     from wlk_conformance.report import Part
@@ -260,11 +262,19 @@ class BackendUnderTest:
         return stimulus
 
     def run(
-        self, stimulus: Stimulus, *, chunk_seconds: float = 1.0, **changes: Any
+        self,
+        stimulus: Stimulus,
+        *,
+        chunk_seconds: float = 1.0,
+        before: Callable[[StreamDriver, NDArray[np.float32]], object] | None = None,
+        **changes: Any,
     ) -> StreamDriver:
-        """Feed a new stream in chunks, drain it, finish it and return it."""
+        """Feed a new stream, with an action *before* each chunk; drain, finish and return it."""
         driver = self.stream(**changes)
-        driver.feed(stimulus.audio, chunk_seconds=chunk_seconds)
+        for chunk in stimulus.chunks(chunk_seconds):
+            if before is not None:
+                before(driver, chunk)
+            driver.feed(chunk, chunk_seconds=chunk_seconds)
         driver.end()
         return driver
 

@@ -116,7 +116,9 @@ class Calls:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, Exception) or _is_from_the_user(error):
+            # Python raises Ctrl-C in the main thread alone.
+            is_main = threading.current_thread() is threading.main_thread()
+            if isinstance(error, Exception) or (is_main and isinstance(error, KeyboardInterrupt)):
                 raise
             where = f" of {stream}" if stream else ""
             raised = f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -297,12 +299,6 @@ def _names(text: bytes) -> tuple[str, str]:
     """Return call and stream of what `_text` returned."""
     call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
     return call, stream
-
-
-def _is_from_the_user(error: BaseException) -> bool:
-    """Return whether *error* is Ctrl-C, which Python raises in the main thread alone."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return isinstance(error, KeyboardInterrupt) and is_main
 
 
 def _short(value: object) -> str:

@@ -127,8 +127,8 @@ def main(
 
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
-    from wlk_conformance.explanation import explain  # noqa: PLC0415 -- brings numpy, unlike --help
-    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- likewise
+    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.suite.conformance import explain  # noqa: PLC0415 -- likewise
     from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- likewise
 
     if explained is not None:

@@ -18,13 +18,13 @@ import attrs
 
 from wlk_conformance.backend_under_test import find_backend
 from wlk_conformance.calls import CALLS, CallRecord
-from wlk_conformance.explanation import check_rules
 from wlk_conformance.report import Report
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_test, rule_tests
 from wlk_conformance.runner import SESSIONS_TEST, not_applicable, reason_to_skip
 from wlk_conformance.sessions.campaign import stopped_session
 from wlk_conformance.sessions.session import Session
 from wlk_conformance.suite import BackendConformance
+from wlk_conformance.suite.conformance import check_rules
 from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
@@ -173,8 +173,11 @@ class SuiteRun:
                     raise BackendUnavailable(events.refusal)
                 stop = self._take(events, ended, printed)
                 if stop is None or not self._missing():
-                    if stop is None and ended not in ENDED:
-                        self.outcomes.append(_crash_at_exit(ended, _text(printed)))
+                    if stop is None and ended not in ENDED:  # LIFE-10: it crashed in its exit
+                        close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
+                        ended = f"after the last test, when the backend had been closed, {ended}"
+                        crash = stopped(close, ended, CallRecord(0), _text(printed))
+                        self.outcomes.append(attrs.evolve(crash, is_stop=False))
                     break
                 ended = f"{ended.partition(':')[0]} in {stop.rule}"
             self._complete(ended, printed)
@@ -188,13 +191,14 @@ class SuiteRun:
         """Wait for the run to end, or end it where no call returns; return how it ended."""
         calls = events.path.with_suffix(CALLS)
         calls.unlink(missing_ok=True)  # the last call of the process before would seem to run
+        environment = {**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         with printed.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
                 self._command(events.path),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(),
+                env=environment,
                 process_group=0 if os.name == "posix" else None,
             )
         moved, moves = monotonic(), 0
@@ -319,15 +323,6 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     )
 
 
-def _crash_at_exit(ended: str, printed: str) -> TestOutcome:
-    """Return LIFE-10 for a process that did not survive the end of its last test."""
-    declared = rule_test("LIFE-10")
-    detail = f"after the last test, when the backend had been closed, {ended}"
-    lines = [f"LIFE-10  {declared.sentence}", f"result: {detail}", *last_lines(printed)]
-    outcome = TestOutcome.failed(declared, detail)
-    return attrs.evolve(outcome, test="exit of the process", explanation="\n".join(lines))
-
-
 def not_judged(declared: RuleTest, stop: TestOutcome) -> TestOutcome:
     """Return the outcome of a test in which a call stopped that breaks another rule."""
     how = "hung" if stop.detail.startswith("hung") else "ended the process"
@@ -386,10 +381,3 @@ def _ending(status: int) -> str:
     if status < 0:
         return f"the process was ended by {signal.Signals(-status).name}"
     return f"the process ended with status {status}"
-
-
-def _environment() -> dict[str, str]:
-    environment = dict(os.environ)
-    environment.pop("PYTEST_ADDOPTS", None)
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return environment

@@ -25,6 +25,7 @@ from wlk_core.errors import AudioFormatError, ClockError
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["AudioRules"]
 
@@ -78,14 +79,13 @@ class AudioRules:
         have such samples.  int16 is accepted only through the core's converter.
         """
         stimulus = wlk.speech(4, seed=3)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
+
+        def refuse(driver: StreamDriver, _chunk: object) -> None:
             for name, bad in _bad_audio().items():
                 insert = partial(driver.processor.insert_audio_chunk, bad)
                 check_raises(AudioFormatError, insert, name)
-            driver.insert(chunk)
-            driver.process()
-        driver.finish()
+
+        driver = wlk.run(stimulus, before=refuse)
         check_alone(wlk, stimulus, driver, "with refused chunks between the good ones")
         check_clock(driver.processed_up_to, stimulus.seconds)
 
@@ -134,14 +134,13 @@ class AudioRules:
     def test_an_overlap_is_refused(self, wlk: BackendUnderTest) -> None:
         """A chunk that begins more than EPS in the past raises ClockError and changes nothing."""
         stimulus = wlk.speech(3, seed=4)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
+
+        def overlap(driver: StreamDriver, chunk: Any) -> None:
             end_time = driver.clock + len(chunk) / SAMPLE_RATE - EPS - 0.01
             insert = partial(driver.processor.insert_audio_chunk, chunk, end_time)
             check_raises(ClockError, insert, f"an overlap of {EPS + 0.01:g} s")
-            driver.insert(chunk)
-            driver.process()
-        driver.finish()
+
+        driver = wlk.run(stimulus, before=overlap)
         check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")
         check_clock(driver.processed_up_to, stimulus.seconds)
 

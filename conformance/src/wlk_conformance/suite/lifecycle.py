@@ -266,12 +266,7 @@ class LifeRules:
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace and raises on failure."""
         stimulus = wlk.speech(4, seed=3)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
-            wlk.backend.warmup()
-            driver.insert(chunk)
-            driver.process()
-        driver.end()
+        driver = wlk.run(stimulus, before=lambda *_: wlk.backend.warmup())
         check_alone(wlk, stimulus, driver, "with a warmup before every chunk")
 
     @rule("LIFE-09", since="2.0", causes=("warmup leaves its audio or text to the first stream",))

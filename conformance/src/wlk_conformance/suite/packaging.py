@@ -52,10 +52,7 @@ class PackagingRules:
         assert "\n" not in spec.summary, "the summary must be one line"
         for name, values in (("languages", spec.languages), ("policies", spec.policies)):
             assert len(set(values)) == len(values), f"{name} repeats a value: {values}"
-        names = [option.name for option in spec.all_options]
-        assert len(set(names)) == len(names), f"an option is declared twice: {sorted(names)}"
         for option in spec.all_options:
-            assert option.name.isidentifier(), f"option {option.name!r} is not an identifier"
             if option.default is not None:
                 option.convert(option.default, owner=spec.name)
         assert spec.max_delay is None or 0 < spec.max_delay < math.inf, (

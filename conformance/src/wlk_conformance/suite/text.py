@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from functools import partial
 import re
 from typing import TYPE_CHECKING
 
@@ -54,15 +55,14 @@ class TextRules:
     def test_committed_text_is_append_only(self, wlk: BackendUnderTest) -> None:
         """Committed text is append-only: never changed, never repeated, never retracted."""
         stimulus = wlk.speech(8, seed=7)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(0.5):
-            driver.insert(chunk)
-            driver.process()
+
+        def idle(driver: StreamDriver, _chunk: object) -> None:
             driver.drain()
             for _ in range(IDLE_CALLS):
                 more = driver.process().committed
                 assert not more, f"committed again without new audio: {more}"
-        driver.finish()
+
+        driver = wlk.run(stimulus, chunk_seconds=0.5, before=idle)
         # The monitor of every stream compares each token with what it was.
         wlk.require_tokens(driver.tokens, stimulus)
         check_alone(wlk, stimulus, driver, "many calls against one call a second")
@@ -223,7 +223,10 @@ class TextRules:
 
         Streams of another loudness, length, language or speaker before it change nothing.
         """
-        stimulus, backend = _quiet(wlk, wlk.speech(5, seed=10)), wlk.another_backend()
+        stimulus, backend = wlk.speech(5, seed=10), wlk.another_backend()
+        if not wlk.is_coded:  # its samples are a code; others are quiet here
+            audio = stimulus.audio / np.float32(10)
+            stimulus = attrs.evolve(stimulus, audio=audio, recipe=f"{stimulus.recipe} / 10")
         once = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
         rolled = _rolled(wlk, stimulus)  # of the same length and loudness, in another order
         first = wlk.run(rolled, of=wlk.another_backend())
@@ -290,23 +293,11 @@ class TextRules:
     def test_no_token_comes_before_its_audio(self, wlk: BackendUnderTest) -> None:
         """No token comes before its audio: start < A when the token is first returned."""
         stimulus = wlk.speech(8, seed=7)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(0.3):
-            driver.insert(chunk)
-            driver.process()
-            driver.processor.get_buffer()
-        driver.finish()
+        driver = wlk.run(
+            stimulus, chunk_seconds=0.3, before=lambda driver, _: driver.processor.get_buffer()
+        )
         # The monitor of every stream checks each token, of hypotheses as well.
         wlk.require_tokens(driver.tokens, stimulus)
-
-
-def _quiet(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
-    """Return *stimulus* at a tenth of its amplitude; coded audio is its samples and stays."""
-    if wlk.is_coded:
-        return stimulus
-    return attrs.evolve(
-        stimulus, audio=stimulus.audio / np.float32(10), recipe=f"{stimulus.recipe} / 10"
-    )
 
 
 def _rolled(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
@@ -348,18 +339,19 @@ class HypothesisRules:
         With and without calling it, from any thread, the stream is identical.
         """
         stimulus = wlk.speech(8, seed=7)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
-            driver.insert(chunk)
-            _check_pure(driver)
-            driver.process()
-            _check_pure(driver)
-        driver.end()
+        driver = wlk.run(stimulus, before=_check_pure)
         _check_pure(driver)
         check_alone(wlk, stimulus, driver, "with get_buffer after every call")
         held = wlk.stream()
         held.insert(stimulus.audio)
-        while_a_step_runs(wlk, held, lambda: _check_readable(held))
+
+        def read() -> None:
+            for _ in range(READS):
+                held.processor.get_buffer()
+                held.processor.stats  # noqa: B018 -- a read is what is tested
+
+        name = f"get_buffer and stats, {READS} times,"
+        while_a_step_runs(wlk, held, partial(returns_promptly, read, name=name))
 
     @rule(
         "HYP-02",
@@ -430,7 +422,7 @@ def _check_running(running: str, answers: Sequence[Sequence[str]]) -> None:
         )
 
 
-def _check_pure(driver: StreamDriver) -> None:
+def _check_pure(driver: StreamDriver, _chunk: object = None) -> None:
     processor = driver.processor
     before = processor.stats
     shown = [processor.get_buffer() for _ in range(3)]
@@ -438,12 +430,3 @@ def _check_pure(driver: StreamDriver) -> None:
         f"get_buffer returns different hypotheses: {shown[0].text!r}"
     )
     assert before == processor.stats, "get_buffer did work"
-
-
-def _check_readable(driver: StreamDriver) -> None:
-    def read() -> None:
-        for _ in range(READS):
-            driver.processor.get_buffer()
-            driver.processor.stats  # noqa: B018 -- a read is what is tested
-
-    returns_promptly(read, name=f"get_buffer and stats, {READS} times,")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-import json
 
 from faulty_backends.base import faulty_cases
 import pytest
@@ -282,8 +281,8 @@ def test_the_command_replays_a_session(judge, tmp_path):
     """A session that was written is played alone, and a file without one is refused."""
     path = tmp_path / "session.json"
     path.write_text(session(Action(do="open"), Action(do="insert", samples=100)).as_json())
-    done = judge("scripted", "--replay", "session.json", "--report", "report.json")
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    done = judge("scripted", "--replay", "session.json")
+    report = done.report
     path.write_text("{}")
     refused = judge("scripted", "--replay", "session.json")
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wlk_conformance.compare import check_clock, check_same, check_words, word_errors, words_of
+from wlk_conformance.compare import check_clock, check_same, word_errors, words_of
 from wlk_conformance.rules import rule
 from wlk_conformance.stimuli import white_noise
 from wlk_conformance.suite.scenes import (
     check_alone,
     check_raises,
+    check_spoken,
     returns_promptly,
     while_a_step_runs,
     word_error_rate,
@@ -241,8 +242,7 @@ class AudioRules:
 
 def _check_backlog(wlk: BackendUnderTest, stimulus: Any) -> None:
     expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-    if wlk.is_coded:
-        check_words(stimulus.words, expected, what="sixty inserts of a second")
+    check_spoken(wlk, stimulus, expected, "sixty inserts of a second")
     at_once = wlk.run(stimulus, chunk_seconds=math.ceil(stimulus.seconds))
     check_same(expected, at_once.tokens, what="one insert against many", tolerance=0.1)
     unread = wlk.stream()

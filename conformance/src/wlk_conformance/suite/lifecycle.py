@@ -15,6 +15,7 @@ from wlk_conformance.suite.scenes import (
     check_alone,
     check_around,
     check_raises,
+    check_spoken,
     feed_and_find_cut,
     word_error_rate,
 )
@@ -67,8 +68,7 @@ class LifeRules:
             driver.finish()
             check_clock(driver.processed_up_to, stimulus.seconds)
             wlk.require_tokens(driver.tokens, stimulus)
-            if wlk.is_coded:
-                check_words(stimulus.words, driver.tokens, what="by finish alone")
+            check_spoken(wlk, stimulus, driver.tokens, "by finish alone")
 
     @rule("LIFE-02", kinds="O", causes=("the model is not padded to its smallest input",))
     def test_finish_flushes_a_tenth_of_a_second(self, wlk: BackendUnderTest) -> None:

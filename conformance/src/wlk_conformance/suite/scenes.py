@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.calls import LIMIT, ThreadedCall, while_held
-from wlk_conformance.compare import check_same, timed_words
+from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "check_around",
     "check_raises",
     "check_solo",
+    "check_spoken",
     "different_speech",
     "feed_and_find_cut",
     "known_clips",
@@ -63,6 +64,14 @@ def check_alone(
     check_same(wlk.solo(stimulus), driver.tokens, what=what, **how)
 
 
+def check_spoken(
+    wlk: BackendUnderTest, stimulus: Stimulus, tokens: Sequence[ASRToken], what: str
+) -> None:
+    """Assert that *tokens* spell the words of *stimulus*, where these are known exactly."""
+    if wlk.is_coded:
+        check_words(stimulus.words, tokens, what=what)
+
+
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
     """Make *call* on a new thread; AssertionError if it waits for the running step."""
     calling = ThreadedCall(call)
@@ -76,13 +85,15 @@ def while_a_step_runs(
     act: Callable[[], None],
     *,
     may_raise: tuple[type[Exception], ...] = (),
+    must_hold: bool = False,
 ) -> None:
     """
     Call process_iter on a new thread, and *act* on this thread while the engine is held.
 
-    Raises what either raised, except for what the step *may_raise*; see `while_held`.
+    Raises what either raised, except for what the step *may_raise*; see `while_held`.  It is
+    NotApplicable where the engine cannot be held, if it *must_hold*.
     """
-    faults = wlk.engine_calls
+    faults = wlk.faults if must_hold else wlk.engine_calls
     stepping = while_held(driver.process, act, None if faults is None else faults.held)
     assert stepping.wait(0.0), f"the step did not end within {LIMIT:g} s"
     if not isinstance(stepping.error, may_raise):

@@ -19,7 +19,7 @@ from wlk_conformance.compare import (
 )
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.scenes import check_alone, check_raises
+from wlk_conformance.suite.scenes import check_alone, check_raises, check_spoken
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import EPS
 from wlk_core.errors import WLKError
@@ -60,8 +60,7 @@ class SilenceRules:
                 driver.insert(chunk)
             driver.start_silence()
             flushed = driver.tokens
-            if wlk.is_coded:
-                check_words(stimulus.words, flushed, what="by start_silence")
+            check_spoken(wlk, stimulus, flushed, "by start_silence")
             assert driver.processed_up_to >= stimulus.seconds - CLOCK_ERROR, (
                 f"start_silence processed {driver.processed_up_to:.3f} of {stimulus.seconds:.3f} s"
             )

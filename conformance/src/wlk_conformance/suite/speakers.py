@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_conformance.compare import check_clock, check_words, words_of
+from wlk_conformance.compare import check_clock, words_of
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.suite.scenes import check_alone
+from wlk_conformance.suite.scenes import check_alone, check_spoken
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
@@ -38,8 +38,7 @@ class SpeakerRules:
             driver.new_speaker("next", share * stimulus.seconds)
             wlk.require_tokens(driver.tokens, stimulus)
             what = f"by a turn at {share * stimulus.seconds:.2f} s"
-            if wlk.is_coded:
-                check_words(stimulus.words, driver.tokens, what=what)
+            check_spoken(wlk, stimulus, driver.tokens, what)
             late = driver.start_silence().committed
             assert not late, f"new_speaker left {late[0].text!r} for start_silence to return"
             check_alone(wlk, stimulus, driver, what, tolerance=0.1)

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_conformance.compare import check_same, check_texts, check_words, words_of
+from wlk_conformance.compare import check_same, check_texts, words_of
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.sessions.session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.scenes import check_alone, returns_promptly, while_a_step_runs
+from wlk_conformance.suite.scenes import (
+    check_alone,
+    check_spoken,
+    returns_promptly,
+    while_a_step_runs,
+)
 from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver
 from wlk_core import SAMPLE_RATE
 from wlk_core.errors import OptionError
@@ -66,8 +71,7 @@ class TextRules:
         # The monitor of every stream compares each token with what it was.
         wlk.require_tokens(driver.tokens, stimulus)
         check_alone(wlk, stimulus, driver, "many calls against one call a second")
-        if wlk.is_coded:
-            check_words(stimulus.words, driver.tokens, what="the transcript")
+        check_spoken(wlk, stimulus, driver.tokens, "the transcript")
 
     @rule("COM-01", kinds="O,G", causes=("the overlap is found by text instead of by time",))
     def test_a_repeated_word_is_committed_twice(self, wlk: BackendUnderTest) -> None:
@@ -78,8 +82,8 @@ class TextRules:
             driver = wlk.run(stimulus, chunk_seconds=0.5)
             wlk.require_tokens(driver.tokens, stimulus)
             committed += len(words_of(driver.tokens))
+            check_spoken(wlk, stimulus, driver.tokens, f"pairs {gap} s apart")
             if wlk.is_coded:
-                check_words(stimulus.words, driver.tokens, what=f"pairs {gap} s apart")
                 continue
             # The same digits in another order: a model may lose as many words of them by mistake,
             # which QUAL judges, and then as many again.

@@ -212,8 +212,14 @@ class GuardedProcessor:
         if self._log is None:
             return
         named = (f"{key}={_short(value)}" for key, value in kwargs.items())
-        arguments = ", ".join([*map(_short, args), *named])
-        self._log.note(f"{name}({arguments}){_result(result)}")
+        text = result if isinstance(result, str) else ""  # the exception
+        if isinstance(result, Emission):
+            words = (f"{t.text!r}@{t.start:.2f}-{t.end:.2f}" for t in result.committed)
+            times = f"{result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"
+            text = f" -> [{' '.join(words)[:TEXT]}] up to {times}"
+        elif result is not None and not text:
+            text = f" -> {result!r}"
+        self._log.note(f"{name}({', '.join([*map(_short, args), *named])}){text}")
 
 
 class ThreadedCall:
@@ -305,14 +311,3 @@ def _short(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     return reprlib.repr(value)  # a list of samples in full would hide the failure
-
-
-def _result(result: object) -> str:
-    if isinstance(result, str):
-        return result  # the exception
-    if not isinstance(result, Emission):
-        return "" if result is None else f" -> {result!r}"
-    words = " ".join(
-        f"{token.text!r}@{token.start:.2f}-{token.end:.2f}" for token in result.committed
-    )[:TEXT]
-    return f" -> [{words}] up to {result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"

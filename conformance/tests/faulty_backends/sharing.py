@@ -195,8 +195,8 @@ def replaces_method_in_step(stream, is_last=False):
 
 @by_tests("ISO-04", on="failed")
 def leaves_mode_after_failure(stream, error, call):
-    """Leaves its engine in another mode after an exception in finish."""
-    stream.backend.engine.changes_mind = call == "finish"
+    """Leaves its backend in another mode after an exception."""
+    stream.backend.mode = call
     raise error
 
 

@@ -134,19 +134,17 @@ def faulty_backends() -> str:
     detectors = ("its rule alone", "tests", "sessions")
     rules = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
     count = Counter((case.rule, case.detector) for case in cases)
-    kinds = Counter(case.kind for case in cases)
-    total = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    lines = [f"{len(cases)} faulty backends: {total}.", "", "## By rule", ""]
+    lines = [f"{len(cases)} faulty backends.", "", "## By rule", ""]
     lines.append("| Rule | Faulty backends | By its rule alone | By tests | In sessions |")
     lines.append("|---|---|---|---|---|")
     for rule in rules:
         if rule != NEVER_JUDGED:
             numbers = [count[rule, detector] for detector in detectors]
             lines.append(f"| {rule} | {sum(numbers)} | {' | '.join(map(str, numbers))} |")
-    lines += ["", "## By fault", "", "| Rule | Backend | Class | Detected by | Fault |"]
-    lines.append("|---|---|---|---|---|")
+    lines += ["", "## By fault", "", "| Rule | Backend | Detected by | Fault |"]
+    lines.append("|---|---|---|---|")
     for case in sorted(cases, key=lambda case: (rules.index(case.rule), case.name)):
-        row = (case.rule, case.name, case.kind, case.detector, case.sentence)
+        row = (case.rule, case.name, case.detector, case.sentence)
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 import subprocess
@@ -22,19 +23,16 @@ def environment():
 
 @pytest.fixture
 def judge(tmp_path, environment):
-    """Return a function that runs wlk-conformance in an empty directory."""
+    """Return a function that runs wlk-conformance in an empty directory; it adds the report."""
 
-    def run(*arguments, cwd=tmp_path, timeout=900):
-        command = [sys.executable, "-P", "-m", "wlk_conformance", *arguments]
-        return subprocess.run(
-            command,
-            cwd=cwd,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+    def run(*arguments, timeout=900):
+        report = tmp_path / "report.json"
+        command = [sys.executable, "-P", "-m", "wlk_conformance", "--report", report, *arguments]
+        done = in_folder(tmp_path, environment, command, timeout)
+        done.report = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
+        done.rows = {row["id"]: row for row in done.report["rules"]} if done.report else {}
+        done.failed = {rule for rule, row in done.rows.items() if row["outcome"] == "fail"}
+        return done
 
     return run
 
@@ -50,14 +48,19 @@ def authors_pytest(tmp_path, environment):
         )
         (tmp_path / "test_conformance.py").write_text(source)
         command = [sys.executable, "-m", "pytest", "-q", "-rA", *arguments, "test_conformance.py"]
-        return subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return in_folder(tmp_path, environment, command, timeout)
 
     return run
+
+
+def in_folder(folder, environment, command, timeout):
+    """Run *command* there, and return what it printed."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

@@ -6,16 +6,25 @@ from collections import Counter
 import os
 from pathlib import Path
 
-from faulty_backends.base import broken_rules, faulty_cases
+from faulty_backends.base import FaultyCase, broken_rules, faulty_cases
+from faulty_backends.sharing import BATCHING, BatchingBackend
 import pytest
 
 from wlk_conformance.rules import rule_tests
+from wlk_conformance.scripted import SCRIPTED_SPEC
+from wlk_conformance.scripted.backend import load
 from wlk_conformance.suite import BackendConformance
 
 TESTS = Path(__file__).parent
 NEVER_JUDGED = {"QUAL-03"}
 ENOUGH = 3
 SEEDS = (0, 1, 2)
+
+
+def install_plugins(monkeypatch):
+    """Let other processes import faulty backends that are plugins of their own."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
 
 
 def listed(detector):
@@ -27,8 +36,7 @@ def listed(detector):
 @pytest.mark.parametrize("fault", listed("its rule alone"))
 def test_a_faulty_backend_is_detected_by_its_rule_alone(fault, monkeypatch):
     """The suite fails a faulty backend by the rule that it breaks and by no other."""
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)  # some of them are plugins of their own
+    install_plugins(monkeypatch)
     broken = broken_rules(fault.under_test())
 
     assert [fault.rule] == list(broken), {rule: result.detail for rule, result in broken.items()}
@@ -38,8 +46,7 @@ def test_a_faulty_backend_is_detected_by_its_rule_alone(fault, monkeypatch):
 @pytest.mark.parametrize("fault", listed("tests"))
 def test_a_fault_is_detected_by_the_tests_of_its_rule(fault, monkeypatch):
     """A test of the rule fails, or the monitor of its streams reports the rule."""
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)  # some of them are plugins of their own
+    install_plugins(monkeypatch)
 
     assert fault.is_detected_by_tests()
 
@@ -85,8 +92,23 @@ def test_no_two_faulty_backends_have_a_name():
 )
 def test_a_heavy_plugin_is_refused_for_what_it_imports(entry_point, monkeypatch):
     """The plugin can be imported, and the failure names numpy: it fails for no other reason."""
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    install_plugins(monkeypatch)
     under_test = next(case for case in faulty_cases() if case.rule == "PKG-02").under_test()
     under_test.entry_point = entry_point
     with pytest.raises(AssertionError, match=f"importing {entry_point} imports numpy"):
         BackendConformance().test_importing_the_plugin_is_light(under_test)
+
+
+@pytest.mark.slow
+def test_a_sound_backend_with_batching_breaks_no_rule():
+    """The faulty backends of ISO-07 differ from it by their faults alone."""
+
+    def make(model=None):
+        load(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist
+        return BatchingBackend()
+
+    case = FaultyCase(
+        name="sound", rule="", detector="tests", sentence="", make=make, spec=BATCHING
+    )
+
+    assert {} == broken_rules(case.under_test())

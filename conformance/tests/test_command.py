@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 from time import monotonic
@@ -15,11 +14,11 @@ RULES = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConf
 
 
 @pytest.mark.slow
-def test_the_scripted_backend_keeps_every_rule(judge, tmp_path):
+def test_the_scripted_backend_keeps_every_rule(judge):
     """The scripted backend passes every rule of the contract tier, and is reported compliant."""
-    done = judge("scripted", "--report", "report.json")
+    done = judge("scripted")
+    report = done.report
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     assert [
         "backend", "distribution", "version", "model", "options", "suite", "verdict", "rules",
@@ -31,8 +30,8 @@ def test_the_scripted_backend_keeps_every_rule(judge, tmp_path):
         report["model"],
         report["verdict"],
     )
-    assert RULES == [row["id"] for row in report["rules"]]
-    outcomes = {row["id"]: row["outcome"] for row in report["rules"]}
+    assert RULES == list(done.rows)
+    outcomes = {rule: row["outcome"] for rule, row in done.rows.items()}
     not_judged = {"PKG-05", "ISO-07", "LANG-02", "QUAL-01", "QUAL-02", "QUAL-03"}
     assert not_judged == {rule for rule, outcome in outcomes.items() if outcome == "n/a"}
     assert {"pass", "n/a"} == set(outcomes.values())
@@ -43,12 +42,12 @@ def test_the_scripted_backend_keeps_every_rule(judge, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", SCRIPTED_SPEC.policies)
-def test_every_policy_of_the_scripted_backend_complies(judge, tmp_path, policy):
+def test_every_policy_of_the_scripted_backend_complies(judge, policy):
     """LocalAgreement, AlignAtt and a native recognizer keep every rule, and each of them is run."""
-    done = judge("scripted", "--policy", policy, "--speech", "--report", "report.json")
+    done = judge("scripted", "--policy", policy, "--speech")
+    report = done.report
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    outcomes = {row["id"]: row["outcome"] for row in report["rules"]}
+    outcomes = {rule: row["outcome"] for rule, row in done.rows.items()}
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     assert ({"policy": policy}, "compliant") == (report["options"], report["verdict"])
     assert {"PKG-05", "ISO-07", "QUAL-01"} == {
@@ -68,16 +67,15 @@ def test_every_policy_of_the_scripted_backend_complies(judge, tmp_path, policy):
         ("fake-unloadable", {"COM-03", "LIFE-01"}),
     ],
 )
-def test_a_backend_that_fails_is_reported(judge, tmp_path, backend, rules):
+def test_a_backend_that_fails_is_reported(judge, backend, rules):
     """Silence, exceptions, exits and prints fail the rules that they break."""
-    done = judge(backend, "--report", "report.json", "--time-limit", "20")
+    done = judge(backend, "--time-limit", "20")
+    report = done.report
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    failed = {row["id"] for row in report["rules"] if row["outcome"] == "fail"}
     assert 1 == done.returncode
     assert "not compliant" == report["verdict"]
-    assert rules <= failed
-    assert RULES == [row["id"] for row in report["rules"]]
+    assert rules <= done.failed
+    assert RULES == list(done.rows)
     assert not any(line.startswith("a line of a library") for line in done.stdout.splitlines())
 
 
@@ -97,16 +95,15 @@ def test_a_backend_that_fails_is_reported(judge, tmp_path, backend, rules):
         ),
     ],
 )
-def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detail, summary):
+def test_a_backend_that_ends_the_run_is_reported(judge, backend, detail, summary):
     """A call that hangs or kills the process is one line; rules after it fail as not reached."""
     began = monotonic()
-    done = judge(backend, "--report", "report.json", "--time-limit", "2")
+    done = judge(backend, "--time-limit", "2")
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    details = [row["detail"] for row in report["rules"] if row["outcome"] == "fail"]
+    details = [done.rows[rule]["detail"] for rule in done.failed]
     assert 1 == done.returncode
     assert monotonic() - began < 60
-    assert RULES == [row["id"] for row in report["rules"]]
+    assert RULES == list(done.rows)
     assert any(text.startswith(detail) for text in details)
     assert any(text.startswith("not reached:") for text in details)
     assert re.search(f"NOT COMPLIANT: .*PKG-01.*{summary}$", done.stdout.splitlines()[-1])
@@ -136,11 +133,10 @@ def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
     judge, tmp_path, backend, rules, detail
 ):
     """A hang or an abort in a session is one line, of its call, and other rules are judged."""
-    done = judge(backend, "--report", "report.json", "--time-limit", "10")
+    done = judge(backend, "--time-limit", "10")
+    rows = done.rows
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    rows = {row["id"]: row for row in report["rules"]}
-    assert rules == {rule for rule, row in rows.items() if row["outcome"] == "fail"}
+    assert rules == done.failed
     assert rows["SIL-01"]["detail"].startswith(detail)
     assert ", action " in rows["SIL-01"]["detail"]
     assert rows["COM-04"]["detail"].startswith("not judged: start_silence ")
@@ -151,37 +147,36 @@ def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
 
 
 @pytest.mark.slow
-def test_a_process_that_crashes_at_its_exit_fails(judge, tmp_path):
+def test_a_process_that_crashes_at_its_exit_fails(judge):
     """Every rule was judged, and the backend does not let its process end."""
-    done = judge("fake-crashing", "--report", "report.json", "--sessions", "0")
+    done = judge("fake-crashing", "--sessions", "0")
+    rows = done.rows
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    rows = {row["id"]: row for row in report["rules"]}
     assert 1 == done.returncode
-    assert {"LIFE-10"} == {rule for rule, row in rows.items() if row["outcome"] == "fail"}
+    assert {"LIFE-10"} == done.failed
     assert rows["LIFE-10"]["detail"].startswith("after the last test")
     assert rows["LIFE-10"]["detail"].endswith("the process was ended by SIGABRT")
 
 
 @pytest.mark.slow
-def test_a_stale_deviation_fails(judge, tmp_path):
+def test_a_stale_deviation_fails(judge):
     """A deviation from a rule that holds is stale, and no backend complies with one."""
-    done = judge("fake-stale", "--report", "report.json")
+    done = judge("fake-stale")
+    rows = done.rows
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    rows = {row["id"]: row for row in report["rules"]}
     assert 1 == done.returncode
     assert "stale" == rows["SIL-02"]["outcome"]
     assert "declared for no reason" in rows["SIL-02"]["detail"]
 
 
 @pytest.mark.slow
-def test_a_declared_deviation_complies(judge, tmp_path):
+def test_a_declared_deviation_complies(judge):
     """Deviations that are declared are printed with their reason, and the backend complies."""
-    done = judge("fake-deviating", "--report", "report.json")
+    done = judge("fake-deviating")
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    deviations = {row["id"]: row["detail"] for row in report["rules"] if "dev" in row["outcome"]}
+    deviations = {
+        rule: row["detail"] for rule, row in done.rows.items() if row["outcome"] == "deviation"
+    }
     assert 0 == done.returncode, done.stdout
     assert {"TIME-03": "stable_up_to is a guess", "SIL-04": "see the README"} == deviations
     assert "rules tested) with 2 deviations" in done.stdout
@@ -223,11 +218,11 @@ def test_wrong_usage_is_one_line_and_status_2(judge, arguments, message):
     assert "" == done.stdout
 
 
-def test_one_rule_is_tested_and_is_no_verdict(judge, tmp_path):
+def test_one_rule_is_tested_and_is_no_verdict(judge):
     """`--rule` leaves the others out, and its result does not read as one of the backend."""
-    done = judge("scripted", "--rule", "SIL-02", "--report", "report.json")
+    done = judge("scripted", "--rule", "SIL-02")
+    report = done.report
 
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert 0 == done.returncode, done.stderr
     assert done.stdout.endswith(f"  the chosen rules pass (1 of {len(RULES)} rules tested)\n")
     assert "  SIL-01 " not in done.stdout

@@ -1,11 +1,14 @@
-"""Words and times of transcripts, however the text is cut into tokens."""
+"""Words, times and errors of transcripts, however the text is cut into tokens."""
 
 from __future__ import annotations
 
+from hypothesis import given, strategies
 import pytest
 
-from wlk_conformance.compare import start_errors, timed_words, words_of
+from wlk_conformance.compare import align, start_errors, timed_words, word_errors, words_of
 from wlk_core.streaming import Word
+
+WORDS = strategies.lists(strategies.sampled_from(["one", "two", "three"]), max_size=8)
 
 
 def tokens(*texts):
@@ -37,3 +40,28 @@ def test_only_words_that_were_recognised_have_a_start_error():
     recognised = [Word(1.2, 1.5, " two"), Word(2.0, 2.4, " nine"), Word(2.9, 3.4, " four")]
 
     assert pytest.approx([0.2, -0.1]) == start_errors(spoken, recognised)
+
+
+def test_errors_are_counted():
+    """A substitution, an insertion and a deletion are an error each."""
+    assert 0 == word_errors(["one", "two"], ["one", "two"])
+    assert 3 == word_errors(["one", "two", "three"], ["four", "two", "two", "three", "one"])
+    assert 2 == word_errors(["one", "two"], [])
+
+
+@given(WORDS, WORDS)
+def test_an_alignment_pairs_equal_words_in_order(reference, hypothesis):
+    """Pairs are equal words, in order, and the words without a pair are the errors."""
+    pairs = align(reference, hypothesis)
+    errors = word_errors(reference, hypothesis)
+
+    assert all(reference[i] == hypothesis[j] for i, j in pairs)
+    assert pairs == sorted(pairs)
+    assert len(pairs) >= max(len(reference), len(hypothesis)) - errors
+
+
+@given(WORDS, WORDS)
+def test_errors_are_a_distance(reference, hypothesis):
+    """The count is symmetric, and zero for equal words only."""
+    assert word_errors(reference, hypothesis) == word_errors(hypothesis, reference)
+    assert (word_errors(reference, hypothesis) == 0) == (reference == hypothesis)

@@ -25,29 +25,21 @@ def test_the_faults_of_a_backend_are_set_up_once(faults):
     assert EngineFaults.of(faults.calls) is faults
 
 
-def test_a_call_that_fails_before_does_not_reach_the_engine(faults):
+@pytest.mark.parametrize(
+    ("when", "expected"), [("before", ["first", "third"]), ("after", ["first", "second", "third"])]
+)
+def test_a_call_that_fails_raises_before_the_engine_runs_or_after_it(faults, when, expected):
     """The call of that number raises EngineFault, and the next one runs."""
     reached = []
     engine = faults.calls.wrap(reached.append)
-    faults.fail_before = frozenset({2})
-    engine("first")
-    with pytest.raises(EngineFault, match="engine call 2 failed on request, before the engine ran"):
-        engine("second")
-    engine("third")
-
-    assert ["first", "third"] == reached
-    assert 3 == faults.count
-
-
-def test_a_call_that_fails_after_has_run_the_engine(faults):
-    """The engine ran once and its result is lost."""
-    reached = []
-    engine = faults.calls.wrap(reached.append)
-    faults.fail_after = frozenset({1})
-    with pytest.raises(EngineFault, match="engine call 1 failed on request, after the engine ran"):
+    with faults.failing((2,), after=when == "after"):
         engine("first")
+        with pytest.raises(EngineFault, match=f"call 2 failed on request, {when} the engine ran"):
+            engine("second")
+        engine("third")
 
-    assert ["first"] == reached
+    assert expected == reached
+    assert 3 == faults.count
 
 
 def test_a_hold_runs_before_each_call(faults):
@@ -93,10 +85,11 @@ def words(*texts):
 def test_an_answer_can_be_cut_short(faults):
     """A hypothesis of the call of that number keeps a share of its words, and nothing else."""
     transcribe = faults.calls.wrap(lambda: Hypothesis(words=words(" a", " b", " c"), language="en"))
-    faults.cut_short = {1: 0.0, 2: 0.5}
+    with faults.cutting({1: 0.0, 2: 0.5}):
+        cut = [transcribe() for _ in range(3)]
 
-    assert [(), words(" a"), words(" a", " b", " c")] == [transcribe().words for _ in range(3)]
-    assert "en" == transcribe().language
+    assert [(), words(" a"), words(" a", " b", " c")] == [answer.words for answer in cut]
+    assert {"en"} == {answer.language for answer in cut}
     assert 2 == faults.cut_count
 
 
@@ -104,9 +97,8 @@ def test_an_aligned_answer_can_be_cut_short(faults):
     """AlignAtt's hypothesis loses whole words with their frames."""
     aligned = tuple(AlignedWord(word=word, frames=(1,)) for word in words(" a", " b"))
     decode = faults.calls.wrap(lambda: AlignedHypothesis(words=aligned))
-    faults.cut_short = {1: 0.5}
-
-    assert aligned[:1] == decode().words
+    with faults.cutting({1: 0.5}):
+        assert aligned[:1] == decode().words
 
 
 def test_an_answer_of_another_type_is_cut_by_the_function_that_wrap_was_given(

@@ -23,21 +23,19 @@ __all__ = [
 
 # Loaded on first use, because the plugin module of the scripted backend lives in this package and
 # must not bring numpy.
-_HOME = {
-    "SUITE_VERSION": "wlk_conformance.rules",
-    "BackendConformance": "wlk_conformance.suite",
-    "EngineFault": "wlk_conformance.engine_faults",
-    "EngineFaults": "wlk_conformance.engine_faults",
-    "SupportsCodedAudio": "wlk_conformance.seams",
-    "SupportsEngineCalls": "wlk_conformance.seams",
-    "SupportsHabits": "wlk_conformance.seams",
+_NAMES = {
+    "wlk_conformance.rules": ("SUITE_VERSION",),
+    "wlk_conformance.suite": ("BackendConformance",),
+    "wlk_conformance.engine_faults": ("EngineFault", "EngineFaults"),
+    "wlk_conformance.seams": ("SupportsCodedAudio", "SupportsEngineCalls", "SupportsHabits"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name, or the version, on first use."""
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 -- rarely needed
 

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from importlib import metadata
 import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from wlk_conformance.calls import CallLog, Calls, GuardedProcessor
+from wlk_conformance.calls import CallLog, Calls
+from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import NotApplicable
-from wlk_conformance.seams import SupportsDeclaration, engine_faults
+from wlk_conformance.seams import SupportsDeclaration
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
+from wlk_core.hookspecs import ENTRY_POINT_GROUP
+from wlk_core.options import parse_pairs
+from wlk_core.registry import PluginInfo, Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
     import psutil
 
-    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.report import Part
     from wlk_conformance.rules import RuleTest
+    from wlk_conformance.sessions.monitor import MonitoredProcessor
     from wlk_conformance.sessions.session import Session
     from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
 
-__all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
+__all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure", "find_backend"]
 
 _T = TypeVar("_T")
 # Models trained on subtitles write "you" or "Thank you." now and then where there is no speech; a
@@ -95,8 +102,7 @@ class BackendUnderTest:
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
-    _speech_source: SpeechSource | None = attrs.field(default=None, init=False)
-    _opened: list[GuardedProcessor] = attrs.field(factory=list, init=False)
+    _opened: list[MonitoredProcessor] = attrs.field(factory=list, init=False)
     _others: list[Backend] = attrs.field(factory=list, init=False)
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False)
 
@@ -109,18 +115,16 @@ class BackendUnderTest:
             LoadFailure: the first attempt failed; it is not repeated.
 
         """
-        if self._load_error is not None:
-            raise LoadFailure(f"{type(self._load_error).__name__}: {self._load_error}") from (
-                self._load_error
-            )
-        if self._backend is None:
+        if self._backend is None and self._load_error is None:
             try:
                 self._backend = self.load_with()
                 if isinstance(self._backend, SupportsDeclaration):
                     self.spec = self._backend.declared()
-            except Exception as error:  # a plugin's loader may raise any; each rule reports it
+            except Exception as error:  # noqa: BLE001 -- a plugin's loader may raise any
                 self._load_error = error
-                raise LoadFailure(f"{type(error).__name__}: {error}") from error
+        if self._backend is None or self._load_error is not None:
+            cause = self._load_error
+            raise LoadFailure(f"{type(cause).__name__}: {cause}") from cause
         return self._backend
 
     @property
@@ -131,7 +135,20 @@ class BackendUnderTest:
     @property
     def engine_calls(self) -> EngineFaults | None:
         """The seam of the engine, None where the backend has none."""
-        return engine_faults(self.backend)
+        return EngineFaults.of_backend(self.backend)
+
+    @property
+    def faults(self) -> EngineFaults:
+        """
+        The same.
+
+        Raises:
+            NotApplicable: the backend has no such seam.
+
+        """
+        if self.engine_calls is None:
+            raise NotApplicable("its engine cannot be made to fail (see SupportsEngineCalls)")
+        return self.engine_calls
 
     @property
     def command(self) -> str:
@@ -149,14 +166,17 @@ class BackendUnderTest:
     @property
     def speech_source(self) -> SpeechSource:
         """The source of speech that suits the model."""
-        if self._speech_source is None:
-            backend = self.backend  # first, because a loaded backend may declare its own models
-            model = self.model or self.spec.default_model
-            models = self.spec.digit_models
-            self._speech_source = choose_speech_source(
-                backend, model, digit_models=models, words=self.words
-            )
-        return self._speech_source
+        backend = self.backend  # first, because a loaded backend may declare its own models
+        model, models = self.model or self.spec.default_model, self.spec.digit_models
+        return self.cached(
+            "speech source",
+            lambda: choose_speech_source(backend, model, digit_models=models, words=self.words),
+        )
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether the engine reads coded audio, so that words and times are known exactly."""
+        return self.speech_source.kind == "coded"
 
     @property
     def bounds(self) -> Mapping[str, float]:
@@ -213,14 +233,15 @@ class BackendUnderTest:
         """Open a stream; `changes` are arguments of create_processor."""
         arguments = {**self.stream_options, **changes}
         backend = of or self.backend
-        name = f"stream {len(self.call_logs) + 1}"
-        with self.calls.making("create_processor", name):
-            processor = backend.create_processor(**arguments)
-        log = CallLog(name, ", ".join(f"{name}={value!r}" for name, value in arguments.items()))
+        if id(backend) not in self._monitors:
+            self._monitors[id(backend)] = Monitor(self.spec, backend, self.calls)
+        log = CallLog(
+            f"stream {len(self.call_logs) + 1}",
+            ", ".join(f"{name}={value!r}" for name, value in arguments.items()),
+        )
+        self._opened.append(self._monitors[id(backend)].open(log.name, arguments, log))
         self.call_logs.append(log)
-        guarded = GuardedProcessor(processor, self.calls, name, log)
-        self._opened.append(guarded)
-        return StreamDriver(self._monitor(backend).watch(guarded, name, arguments.get("language")))
+        return StreamDriver(self._opened[-1])
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """
@@ -241,13 +262,20 @@ class BackendUnderTest:
         return stimulus
 
     def run(
-        self, stimulus: Stimulus, *, chunk_seconds: float = 1.0, **changes: Any
+        self,
+        stimulus: Stimulus,
+        *,
+        chunk_seconds: float = 1.0,
+        before: Callable[[StreamDriver, NDArray[np.float32]], object] | None = None,
+        **changes: Any,
     ) -> StreamDriver:
-        """Feed a new stream in chunks, drain it, finish it and return it."""
+        """Feed a new stream, with an action *before* each chunk; drain, finish and return it."""
         driver = self.stream(**changes)
-        driver.feed(stimulus.audio, chunk_seconds=chunk_seconds)
-        driver.drain()
-        driver.finish()
+        for chunk in stimulus.chunks(chunk_seconds):
+            if before is not None:
+                before(driver, chunk)
+            driver.feed(chunk, chunk_seconds=chunk_seconds)
+        driver.end()
         return driver
 
     def solo(self, stimulus: Stimulus) -> tuple[ASRToken, ...]:
@@ -282,102 +310,87 @@ class BackendUnderTest:
         value: _T = self._cache[key]
         return value
 
-    def found_in_session(self, violation: Violation, advice: str) -> None:
-        """Report what a session found, with *advice* how to repeat it."""
-        self.violations.append(violation)
-        self.advice[violation.rule] = advice
-
     def note(self, line: str) -> None:
         """Add *line* to the report of this rule, passed or not."""
         self.notes.append(line)
 
     @contextmanager
-    def faults(self, *calls: int, after: bool = False) -> Iterator[EngineFaults]:
-        """
-        Make engine calls fail, numbered from now on: 1 is the next call.
-
-        With *after* they fail once the engine has run, so that its state is ahead of the stream.
-
-        Raises:
-            NotApplicable: the backend has no such seam.
-
-        """
-        engine_calls = self.engine_calls
-        if engine_calls is None:
-            raise NotApplicable("its engine cannot be made to fail (see SupportsEngineCalls)")
-        numbers = frozenset(engine_calls.count + call for call in calls)
-        if after:
-            engine_calls.fail_after = numbers
-        else:
-            engine_calls.fail_before = numbers
+    def opened_elsewhere(self, backend: Backend) -> Iterator[Backend]:
+        """Close a backend that was loaded for the block; LIFE-10 judges what that raises."""
         try:
-            yield engine_calls
+            yield backend
         finally:
-            engine_calls.fail_before = engine_calls.fail_after = frozenset()
-
-    @contextmanager
-    def answers(self, spell: Callable[[str], str] = str) -> Iterator[list[tuple[str, ...]]]:
-        """
-        Record the texts of the words that the engine returns, each spelled otherwise by *spell*.
-
-        Raises:
-            NotApplicable: the backend has no such seam.
-
-        """
-        with self.faults() as engine_calls:
-            engine_calls.spell, engine_calls.answers = spell, []
-            try:
-                yield engine_calls.answers
-            finally:
-                engine_calls.spell = None
-
-    @contextmanager
-    def gate(self, wait: Callable[[], None]) -> Iterator[bool]:
-        """Run *wait* before every engine call; yields False where the engine cannot be held."""
-        engine_calls = self.engine_calls
-        if engine_calls is None:
-            yield False
-            return
-        engine_calls.before_call = wait
-        try:
-            yield True
-        finally:
-            engine_calls.before_call = None
+            with suppress(Exception), self.calls.making("close", "the backend"):
+                backend.close()
 
     def begin_rule(self) -> None:
         """Drop what the last rule noted."""
-        self.notes.clear()
-        self.recipes.clear()
-        self.call_logs.clear()
-        self.violations.clear()
-        self._monitors.clear()
+        for noted in (self.notes, self.recipes, self.call_logs, self.violations, self._monitors):
+            noted.clear()
 
     def end_rule(self) -> None:
         """Close what the rule opened, and take the violations that its monitors found."""
-        opened, self._opened = self._opened, []
-        others, self._others = self._others, []
-        for stream in opened:
+        for stream in self._opened:
             with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
                 stream.close()
-        for other in others:
-            self.close_backend(other)
+        for other in self._others:
+            with self.opened_elsewhere(other):
+                pass
+        self._opened, self._others = [], []
         for monitor in self._monitors.values():
             monitor.settle()
             self.violations += monitor.violations
-
-    def _monitor(self, backend: Backend) -> Monitor:
-        """Return the monitor of the streams of *backend* in this rule."""
-        if id(backend) not in self._monitors:
-            self._monitors[id(backend)] = Monitor(self.spec, engine_faults(backend))
-        return self._monitors[id(backend)]
-
-    def close_backend(self, backend: Backend) -> None:
-        """Close a backend that was loaded for one scene; LIFE-10 judges what it raises."""
-        with suppress(Exception), self.calls.making("close", "the backend"):
-            backend.close()
 
     def close(self) -> None:
         """Close the backend."""
         if self._backend is not None:
             with self.calls.making("close", "the backend"):
                 self._backend.close()
+
+
+def find_backend(
+    name: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    pairs: Iterable[str] = (),
+    tiers: Iterable[str] = (),
+    rules: Iterable[str] = (),
+    **chosen: Any,
+) -> tuple[BackendUnderTest, PluginInfo]:
+    """
+    Return the installed backend *name*, not yet loaded, and the plugin that offers it.
+
+    Options are given by name, as KEY=VALUE strings in *pairs*, or both.
+
+    Raises:
+        BackendUnavailable: it is not installed, or broken.
+        OptionError: a pair sets an option that is unknown or does not take the value.
+
+    """
+    registry = Registry()
+    spec, owner = registry.spec(name), registry.owner(name)
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+
+    def load(model: str | None = None, **options: Any) -> Backend:
+        return registry.load_backend(name, model, **options)
+
+    under_test = BackendUnderTest(
+        spec=spec,
+        load=load,
+        options={**_options_of(spec, tuple(pairs)), **(options or {})},
+        tiers=frozenset({"contract", *tiers}),
+        entry_point=next((point.value for point in points if point.name in owner.names), None),
+        rules=frozenset(rules),
+        **chosen,
+    )
+    return under_test, owner
+
+
+def _options_of(spec: BackendSpec, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options that *pairs* set, `language` and `task` of the streams among them."""
+    of_calls = [pair for pair in pairs if pair.partition("=")[0] in CALL_ARGUMENTS]
+    values = spec.split_options(parse_pairs(pair for pair in pairs if pair not in of_calls))
+    arguments = {name: value for name, _, value in (pair.partition("=") for pair in of_calls)}
+    spec.check_language(arguments.get("language"))
+    spec.check_task(arguments.get("task", "transcribe"))
+    return {**values.backend, **values.stream, **arguments}

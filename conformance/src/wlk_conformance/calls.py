@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 import mmap
 import os
 import reprlib
@@ -18,16 +18,28 @@ from wlk_core import Emission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["CallLog", "CallRecord", "Calls", "Escaped", "GuardedProcessor", "ThreadedCall"]
+__all__ = [
+    "CALLS",
+    "LIMIT",
+    "CallLog",
+    "CallRecord",
+    "Calls",
+    "Escaped",
+    "GuardedProcessor",
+    "ThreadedCall",
+    "while_held",
+]
 
+CALLS = ".calls"  # the suffix of the record beside the events of a run
 SIZE = 512  # bytes of the record
 HEAD = struct.Struct("=Qi120s")  # calls that began or ended, action, call and stream
-COPIES = struct.Struct("=I120s")  # how many forked copies there were, and the call of the last one
-COPIES_OFFSET = 256
+COPY = slice(256, 376)  # the call that returned in a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
+LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
 
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
@@ -80,7 +92,6 @@ class Calls:
         self._pid = os.getpid()
         self._memory = _memory(path)
         self._moves = 0
-        self._copies = 0
         self._open: dict[int, tuple[str, str, int]] = {}
         self._numbers = 0
         self._lock = threading.Lock()
@@ -105,7 +116,9 @@ class Calls:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, Exception) or _is_from_the_user(error):
+            # Python raises Ctrl-C in the main thread alone.
+            is_main = threading.current_thread() is threading.main_thread()
+            if isinstance(error, Exception) or (is_main and isinstance(error, KeyboardInterrupt)):
                 raise
             where = f" of {stream}" if stream else ""
             raised = f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -118,19 +131,14 @@ class Calls:
 
     def end_copy(self, call: str, stream: str = "") -> None:
         """End this process, and leave a note of *call*, if it is a forked copy of the suite."""
-        if os.getpid() == self._pid:
-            return
-        count, _ = COPIES.unpack_from(self._memory, COPIES_OFFSET)
-        COPIES.pack_into(self._memory, COPIES_OFFSET, count + 1, _text(call, stream))
-        os._exit(0)
+        if os.getpid() != self._pid:
+            self._memory[COPY] = _text(call, stream)
+            os._exit(0)
 
     def take_copies(self) -> str:
         """Return the call that also returned in a forked copy since the last time, or nothing."""
-        count, text = COPIES.unpack_from(self._memory, COPIES_OFFSET)
-        if count == self._copies:
-            return ""
-        self._copies = count
-        call, stream = _names(text)
+        call, stream = _names(self._memory[COPY])
+        self._memory[COPY] = _text("", "")
         return f"{call} of {stream}" if stream else call
 
     def _write(self) -> None:
@@ -204,8 +212,14 @@ class GuardedProcessor:
         if self._log is None:
             return
         named = (f"{key}={_short(value)}" for key, value in kwargs.items())
-        arguments = ", ".join([*map(_short, args), *named])
-        self._log.note(f"{name}({arguments}){_result(result)}")
+        text = result if isinstance(result, str) else ""  # the exception
+        if isinstance(result, Emission):
+            words = (f"{t.text!r}@{t.start:.2f}-{t.end:.2f}" for t in result.committed)
+            times = f"{result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"
+            text = f" -> [{' '.join(words)[:TEXT]}] up to {times}"
+        elif result is not None and not text:
+            text = f" -> {result!r}"
+        self._log.note(f"{name}({', '.join([*map(_short, args), *named])}){text}")
 
 
 class ThreadedCall:
@@ -238,6 +252,42 @@ class ThreadedCall:
             self.error = error
 
 
+def while_held(
+    call: Callable[[], object],
+    act: Callable[[], None],
+    held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
+) -> ThreadedCall:
+    """
+    Make *call* on a new thread, and *act* on this one while the engine is *held*.
+
+    Where it cannot be held, *act* follows as soon as the call was requested: it then overlaps the
+    call if it can.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(LIMIT)
+
+    def make() -> None:
+        if held is None:
+            begun.set()
+        try:
+            call()
+        finally:
+            begun.set()
+
+    with nullcontext() if held is None else held(wait):
+        calling = ThreadedCall(make)
+        try:
+            begun.wait(LIMIT)
+            act()
+        finally:
+            go_on.set()
+            calling.wait(LIMIT)
+    return calling
+
+
 def _memory(path: Path | None) -> mmap.mmap:
     """Return memory that is shared with forked copies, and with the file *path*."""
     if path is None:
@@ -248,7 +298,7 @@ def _memory(path: Path | None) -> mmap.mmap:
 
 
 def _text(call: str, stream: str) -> bytes:
-    return f"{call}\t{stream}".encode()[:120]
+    return f"{call}\t{stream}".encode()[:120].ljust(120, b"\0")
 
 
 def _names(text: bytes) -> tuple[str, str]:
@@ -257,24 +307,7 @@ def _names(text: bytes) -> tuple[str, str]:
     return call, stream
 
 
-def _is_from_the_user(error: BaseException) -> bool:
-    """Return whether *error* is Ctrl-C, which Python raises in the main thread alone."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return isinstance(error, KeyboardInterrupt) and is_main
-
-
 def _short(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     return reprlib.repr(value)  # a list of samples in full would hide the failure
-
-
-def _result(result: object) -> str:
-    if isinstance(result, str):
-        return result  # the exception
-    if not isinstance(result, Emission):
-        return "" if result is None else f" -> {result!r}"
-    words = " ".join(
-        f"{token.text!r}@{token.start:.2f}-{token.end:.2f}" for token in result.committed
-    )[:TEXT]
-    return f" -> [{words}] up to {result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"

@@ -127,8 +127,8 @@ def main(
 
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
-    from wlk_conformance.explanation import explain  # noqa: PLC0415 -- brings numpy, unlike --help
-    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- likewise
+    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.suite.conformance import explain  # noqa: PLC0415 -- likewise
     from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- likewise
 
     if explained is not None:
@@ -162,8 +162,7 @@ def main(
         report.as_table(width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)))
     )
     if report_path is not None:
-        text = report.as_markdown() if report_path.suffix == ".md" else report.as_json()
-        report_path.write_text(text, encoding="utf-8")
+        report.write(report_path)
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 

@@ -152,9 +152,13 @@ def check_texts(expected: Sequence[str], actual: Sequence[str], *, what: str) ->
         (index for index, (first, second) in pairs if first != second),
         min(len(expected), len(actual)),
     )
+    first, second = (
+        " ".join(map(repr, texts[max(0, index - 2) : index + 3])) or "nothing"
+        for texts in (expected, actual)
+    )
     raise AssertionError(
-        f"{what}: text {index + 1} differs: expected {_around(expected, index)}, "
-        f"got {_around(actual, index)} ({len(expected)} expected, {len(actual)} received)"
+        f"{what}: text {index + 1} differs: expected {first}, got {second} ({len(expected)} "
+        f"expected, {len(actual)} received)"
     )
 
 
@@ -190,8 +194,3 @@ def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[floa
         return []
     pairs = align(spoken, [word for word, _ in timed])
     return [timed[recognised][1] - words[spoken].start for spoken, recognised in pairs]
-
-
-def _around(texts: Sequence[str], index: int) -> str:
-    neighbours = [repr(text) for text in texts[max(0, index - 2) : index + 3]]
-    return " ".join(neighbours) if neighbours else "nothing"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.seams import SupportsEngineCalls
 from wlk_core.online.engine_batches import EngineBatches
 from wlk_core.plugins import AlignedHypothesis, AlignedWord, Hypothesis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from wlk_core.online.engine_calls import EngineCalls, EngineRun
 
@@ -60,6 +62,8 @@ class EngineFaults:
       wait, which holds the engine; no lock is held meanwhile.
     * `together` is the number of calls that each run of a batched engine waits for, however long
       that takes; 0 for none.  So streams in threads have the same batches in every run.
+
+    `failing`, `cutting`, `spelling` and `held` set them for a block.
     """
 
     def __init__(self, calls: EngineCalls) -> None:
@@ -83,6 +87,11 @@ class EngineFaults:
     def of(cls, calls: EngineCalls) -> EngineFaults:
         """Return what intercepts *calls*, set up by the first call of this function."""
         return calls.intercept if isinstance(calls.intercept, cls) else cls(calls)
+
+    @classmethod
+    def of_backend(cls, backend: object) -> EngineFaults | None:
+        """Return the faults of a backend's engine calls, None where it has no such seam."""
+        return cls.of(backend.engine_calls) if isinstance(backend, SupportsEngineCalls) else None
 
     @property
     def count(self) -> int:
@@ -111,6 +120,46 @@ class EngineFaults:
                 self._batches.together = count
                 self._batches.arrival.notify_all()
 
+    @contextmanager
+    def failing(self, numbers: Iterable[int], *, after: bool = False) -> Iterator[None]:
+        """Fail calls, numbered from now on: 1 is the next one; *after* the engine has run."""
+        failing = frozenset(self.count + number for number in numbers)
+        if after:
+            self.fail_after = failing
+        else:
+            self.fail_before = failing
+        try:
+            yield
+        finally:
+            self.fail_before = self.fail_after = frozenset()
+
+    @contextmanager
+    def cutting(self, shares: Mapping[int, float]) -> Iterator[None]:
+        """Cut answers short, numbered from now on: 1 is the next one."""
+        self.cut_short = {self.count + number: share for number, share in shares.items()}
+        try:
+            yield
+        finally:
+            self.cut_short = _NO_CUTS
+
+    @contextmanager
+    def spelling(self, spell: Callable[[str], str]) -> Iterator[list[tuple[str, ...]]]:
+        """Spell the words of each answer; yields the list of their texts."""
+        self.spell, self.answers = spell, []
+        try:
+            yield self.answers
+        finally:
+            self.spell = None
+
+    @contextmanager
+    def held(self, wait: Callable[[], None]) -> Iterator[None]:
+        """Run *wait* before each call."""
+        self.before_call = wait
+        try:
+            yield
+        finally:
+            self.before_call = None
+
     def hold(self) -> None:
         """Wait as long as a test holds the engine."""
         if (before_call := self.before_call) is not None:
@@ -132,15 +181,14 @@ class EngineFaults:
         """Return *answer* with its words spelled by `spell`, and note their texts."""
         if self.spell is None or not isinstance(answer, Hypothesis | AlignedHypothesis):
             return answer
+        words: Sequence[Any] = answer.words
         spelled, texts = list[Any](), list[str]()
-        for entry in answer.words:
-            if isinstance(entry, AlignedWord):
-                word = attrs.evolve(entry.word, text=self.spell(entry.word.text))
-                spelled.append(attrs.evolve(entry, word=word))
-            else:
-                word = attrs.evolve(entry, text=self.spell(entry.text))
-                spelled.append(word)
-            texts.append(word.text)
+        for entry in words:
+            word = entry.word if isinstance(entry, AlignedWord) else entry
+            texts.append(self.spell(word.text))
+            word = attrs.evolve(word, text=texts[-1])
+            is_aligned = isinstance(entry, AlignedWord)
+            spelled.append(attrs.evolve(entry, word=word) if is_aligned else word)
         self.answers.append(tuple(texts))
         changed: Any = answer  # of two classes, which attrs.evolve keeps
         return attrs.evolve(changed, words=tuple(spelled))

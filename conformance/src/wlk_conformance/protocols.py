@@ -106,7 +106,7 @@ class PlayedStream:
             if word < 0:
                 self._silence += 1
                 if self._silence == _PAUSE_BLOCKS:
-                    self._end_utterance("silence")
+                    self.commit("silence")
                 continue
             if self._silence >= _PAUSE_BLOCKS:
                 self._events.append(SpeechStarted(start, self._now))
@@ -115,9 +115,10 @@ class PlayedStream:
             self._pending = (ASRToken(start, self._now, f" w{word}", 0.5),)
             self._events.append(HypothesisChange(Transcript(self._pending), self._now))
 
-    def commit(self) -> None:
+    def commit(self, reason: Any = "commit") -> None:
         """End the utterance."""
-        self._end_utterance("commit")
+        self._flush()
+        self._events.append(Endpoint(self._now, reason, self._now))
 
     def mark(self, name: str) -> None:
         """Answer a mark."""
@@ -134,7 +135,7 @@ class PlayedStream:
 
     def end_audio(self) -> None:
         """End the stream."""
-        self._end_utterance("end")
+        self.commit("end")
         self._events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
 
     def fail(self) -> None:
@@ -158,10 +159,6 @@ class PlayedStream:
             self._events.append(Commit(self._pending, self._now))
             self._pending = ()
             self._events.append(HypothesisChange(Transcript(()), self._now))
-
-    def _end_utterance(self, reason: Any) -> None:
-        self._flush()
-        self._events.append(Endpoint(self._now, reason, self._now))
 
 
 @attrs.frozen(kw_only=True)
@@ -200,25 +197,14 @@ class SilentStream:
         self.settings = settings
         self.calls: list[tuple[Any, ...]] = []
 
-    def receive(self, data: bytes) -> None:
-        """Note the bytes of audio."""
-        self.calls.append(("receive", len(data)))
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return a method that notes its call, audio by the number of its bytes."""
 
-    def commit(self) -> None:
-        """Note it."""
-        self.calls.append(("commit",))
+        def call(*arguments: str | bytes) -> None:
+            noted = (len(each) if isinstance(each, bytes) else each for each in arguments)
+            self.calls.append((name, *noted))
 
-    def mark(self, name: str) -> None:
-        """Note it."""
-        self.calls.append(("mark", name))
-
-    def end_audio(self) -> None:
-        """Note it."""
-        self.calls.append(("end_audio",))
-
-    def close(self) -> None:
-        """Note it."""
-        self.calls.append(("close",))
+        return call
 
     def take(self) -> list[Event]:
         """Return no event."""
@@ -286,35 +272,34 @@ class PlayedSession:
         return self.messages[before:]
 
 
-def _signal(client: Client) -> bytes:
-    """Return the speech of `_WORDS`, with long pauses after some words."""
+def _played(
+    client: Client, data: bytes, seconds: float, *, noise: Sequence[str | bytes] = ()
+) -> PlayedSession:
+    """Play a session up to its end, in parts, with a message of *noise* before each of them."""
+    size = max(1, round(seconds * client.rate * 2 / client.part_bytes)) * client.part_bytes
+    session, waiting = PlayedSession(client), deque(noise)
+    session.send(*client.begin)
+    for start in range(0, len(data), size):
+        if waiting:
+            session.send(waiting.popleft())
+        session.send(*client.audio(data[start : start + size]))
+    return session
+
+
+def _words_of(client: Client, seconds: float, **how: Any) -> list[str]:
+    """Return the words that come for the speech of `_WORDS`, which has some long pauses."""
     numbers: list[int | None] = [None] * 3
     for word in range(_COUNT):
         is_pause = client.has_pauses and word in {4, 9}
         numbers += [word, *[None] * (_PAUSE_BLOCKS + 2 if is_pause else word % 3)]
-    return speech(numbers, client.rate)
-
-
-def _parts(client: Client, data: bytes, seconds: float) -> list[bytes]:
-    size = max(1, round(seconds * client.rate * 2 / client.part_bytes)) * client.part_bytes
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
-def _played(client: Client, seconds: float, *, noise: Sequence[str | bytes] = ()) -> PlayedSession:
-    """Play a whole session, with a message of *noise* before each part."""
-    session, waiting = PlayedSession(client), deque(noise)
-    session.send(*client.begin)
-    for part in _parts(client, _signal(client), seconds):
-        if waiting:
-            session.send(waiting.popleft())
-        session.send(*client.audio(part))
+    session = _played(client, speech(numbers, client.rate), seconds, **how)
     session.send(*client.end)
-    return session
+    return client.text(session.messages).split()
 
 
 def _has_every_word(client: Client) -> str | None:
     for seconds in (0.001, 0.0301, 0.25, 60.0):
-        found = client.text(_played(client, seconds).messages).split()
+        found = _words_of(client, seconds)
         if found != _WORDS:
             return f"parts of {seconds} s: expected {_WORDS}, got {found}"
     return None
@@ -332,15 +317,12 @@ def _takes_anything(client: Client) -> str | None:
         for number in np.random.default_rng(seed).permutation(len(noise)):
             session.send(noise[number])
         json.dumps(session.messages)
-    found = client.text(_played(client, 0.5, noise=quiet).messages).split()
+    found = _words_of(client, 0.5, noise=quiet)
     return None if found == _WORDS else f"wrong messages between the audio made {found} of it"
 
 
 def _ends_with_every_word(client: Client) -> str | None:
-    session = PlayedSession(client)
-    session.send(*client.begin)
-    for part in _parts(client, speech([0, 1, 2], client.rate), 0.25):
-        session.send(*client.audio(part))
+    session = _played(client, speech([0, 1, 2], client.rate), 0.25)
     session.shut_down()
     if not session.audio.is_over:
         return "a shutdown does not end the session"
@@ -351,10 +333,7 @@ def _ends_with_every_word(client: Client) -> str | None:
 
 
 def _reports_a_failure(client: Client) -> str | None:
-    session = PlayedSession(client)
-    session.send(*client.begin)
-    for part in _parts(client, speech([0, 1], client.rate), 60.0):
-        session.send(*client.audio(part))
+    session = _played(client, speech([0, 1], client.rate), 60.0)
     session.streams[0].fail()
     told = json.dumps(session.happen())
     if "error" not in told.lower() and "fail" not in told.lower():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.events import Log
+    from wlk_conformance.report import Report
     from wlk_conformance.rules import RuleTest, TestOutcome
+    from wlk_core.registry import PluginInfo
 
 # Every pytest run of an environment with the suite imports this module.  Heavy imports stand in the
 # functions below, which run only where there are rules.
 pytest.register_assert_rewrite("wlk_conformance.suite")
-
 
 _RUNS = pytest.StashKey["dict[type, _ClassRun]"]()
 
@@ -26,28 +27,25 @@ _RUNS = pytest.StashKey["dict[type, _ClassRun]"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``wlk-conformance`` passes on."""
     group = parser.getgroup("wlk-conformance", "the contract of streaming speech backends")
-    for name, metavar, text in (
-        ("backend", "NAME", "test this installed backend"),
-        ("model", "REF", "the model to load"),
-        ("words", "WORDS", "digits, or a folder of recordings: what is recognised"),
-        ("report", "PATH", "write the report as JSON, or Markdown if its name ends in .md"),
-        ("events", "PATH", "write an event for each test as it happens"),
-        ("replay", "PATH", "play this session, and nothing else"),
-        ("replays", "PATH", "write sessions that fail to this folder"),
-    ):
-        group.addoption(f"--wlk-{name}", metavar=metavar, help=text)
-    for name, metavar, text in (
-        ("option", "KEY=VALUE", "an option of the backend or its streams; may be repeated"),
-        ("rule", "ID", "test this rule only; may be repeated"),
-        ("skip", "TEST", "leave this test out; may be repeated"),
-    ):
-        group.addoption(f"--wlk-{name}", metavar=metavar, action="append", default=[], help=text)
-    group.addoption("--wlk-speech", action="store_true", help="run the speech tier as well")
-    group.addoption("--wlk-long", action="store_true", help="run the long tier as well")
-    group.addoption("--wlk-sessions", metavar="N", type=int, help="generate N sessions")
-    group.addoption(
-        "--wlk-seed", metavar="N", type=int, default=0, help="seed of the sessions (default: 0)"
-    )
+    for name, text, how in (
+        ("backend", "test this installed backend", {}),
+        ("model", "the model to load", {}),
+        ("words", "digits, or a folder of recordings: what is recognised", {}),
+        ("report", "write the report as JSON, or Markdown if its name ends in .md", {}),
+        ("events", "write an event for each test as it happens", {}),
+        ("replay", "play this session, and nothing else", {}),
+        ("replays", "write sessions that fail to this folder", {}),
+        ("option", "an option KEY=VALUE of the backend or its streams; may be repeated",
+         {"action": "append", "default": []}),
+        ("rule", "test this rule only; may be repeated", {"action": "append", "default": []}),
+        ("skip", "leave this test out; may be repeated", {"action": "append", "default": []}),
+        ("sessions", "generate so many sessions", {"type": int}),
+        ("seed", "seed of the sessions (default: 0)", {"type": int, "default": 0}),
+        ("speech", "run the speech tier as well", {"action": "store_true"}),
+        ("long", "run the long tier as well", {"action": "store_true"}),
+    ):  # fmt: skip
+        settings: dict[str, Any] = how
+        group.addoption(f"--wlk-{name}", help=text, **settings)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,65 +59,74 @@ class _ClassRun:
     """One class of rules in progress: its backend and its outcomes."""
 
     under_test: BackendUnderTest
+    owner: PluginInfo
     suite: str
-    distribution: str
-    version: str
     tests: list[RuleTest]  # those collected, in order
+    events: Path | None
     outcomes: list[TestOutcome] = attrs.field(factory=list)
-    log: Log | None = None
+
+    def note(self, outcome: TestOutcome) -> None:
+        """Note the outcome of a test, or what was found in it."""
+        self.outcomes.append(outcome)
+        self.log({"end": attrs.asdict(outcome)})
+
+    def log(self, event: dict[str, Any]) -> None:
+        """Write an event to disk before the next thing happens, for `SuiteRun`."""
+        if self.events is not None:
+            with self.events.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(event) + "\n")
+
+    def excuse(self, rule: str, since: str) -> str:
+        """Return why a failure of *rule*, by a test that is so old, does not fail the run."""
+        from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
+
+        if rule in self.under_test.spec.deviations:
+            return f"deviation: {self.under_test.spec.deviations[rule]}"
+        is_advisory = is_newer(since, self.suite)
+        return f"advisory: new in suite {since}, pinned to {self.suite}" if is_advisory else ""
+
+    @property
+    def report(self) -> Report:
+        """The report so far."""
+        from wlk_conformance.report import Report  # noqa: PLC0415 -- see above
+
+        return Report.of(self.under_test, self.owner, self.tests, self.outcomes, suite=self.suite)
 
 
 @pytest.fixture(scope="class", name="wlk_run")
 def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     """Find the backend that a class names; it is loaded when the first rule needs it."""
-    from wlk_conformance.calls import Calls  # noqa: PLC0415 -- see above
-    from wlk_conformance.events import CALLS, Log  # noqa: PLC0415 -- see above
-    from wlk_conformance.loading import find_backend  # noqa: PLC0415 -- see above
-    from wlk_conformance.rules import rule_of  # noqa: PLC0415 -- see above
-
-    config, suite = request.config, request.cls
-    events = config.getoption("--wlk-events")
-    calls = Calls(Path(events).with_suffix(CALLS) if events else None)
-    under_test, owner = find_backend(
-        suite.backend or config.getoption("--wlk-backend") or "",
-        model=suite.model or config.getoption("--wlk-model"),
-        options=suite.options,
-        pairs=config.getoption("--wlk-option"),
-        tiers=[tier for tier in ("speech", "long") if config.getoption(f"--wlk-{tier}")],
-        words=suite.words or config.getoption("--wlk-words"),
-        rules=config.getoption("--wlk-rule"),
-    )
-    under_test.calls = calls
-    _prepare_sessions(under_test, config)
-    collected = [
-        rule_of(item.function)
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.cls is suite
-    ]
-    class_run = _ClassRun(
-        under_test=under_test,
-        suite=suite.suite,
-        distribution=owner.distribution,
-        version=owner.version,
-        tests=[test for test in collected if test is not None],
-        log=Log(Path(events)) if events else None,
-    )
-    config.stash[_RUNS][suite] = class_run
-    yield class_run
-    under_test.close()
-    _report_processes(class_run)
-
-
-def _prepare_sessions(under_test: BackendUnderTest, config: pytest.Config) -> None:
-    """Set what the options choose for generated sessions."""
+    from wlk_conformance.backend_under_test import find_backend  # noqa: PLC0415 -- see above
+    from wlk_conformance.calls import CALLS, Calls  # noqa: PLC0415 -- see above
+    from wlk_conformance.runner import leaked_processes  # noqa: PLC0415 -- see above
     from wlk_conformance.sessions.session import Session  # noqa: PLC0415 -- see above
 
-    under_test.seed = config.getoption("--wlk-seed")
-    under_test.sessions = config.getoption("--wlk-sessions")
-    if folder := config.getoption("--wlk-replays"):
-        under_test.replays = Path(folder)
-    if path := config.getoption("--wlk-replay"):
-        under_test.replay = Session.from_json(Path(path).read_text(encoding="utf-8"))
+    suite, chosen = request.cls, request.config.getoption
+    paths = {name: chosen(f"--wlk-{name}") for name in ("events", "replay", "replays")}
+    events, replay, replays = (path and Path(path) for path in paths.values())
+    under_test, owner = find_backend(
+        suite.backend or chosen("--wlk-backend") or "",
+        model=suite.model or chosen("--wlk-model"),
+        options=suite.options,
+        pairs=chosen("--wlk-option"),
+        tiers=[tier for tier in ("speech", "long") if chosen(f"--wlk-{tier}")],
+        words=suite.words or chosen("--wlk-words"),
+        rules=chosen("--wlk-rule"),
+        calls=Calls(events and events.with_suffix(CALLS)),
+        seed=chosen("--wlk-seed"),
+        sessions=chosen("--wlk-sessions"),
+        replays=replays,
+        replay=replay and Session.from_json(replay.read_text(encoding="utf-8")),
+    )
+    collected = [_declared(item) for item in request.session.items if _class_of(item) is suite]
+    tests = [test for test in collected if test is not None]
+    class_run = _ClassRun(under_test, owner, suite.suite, tests, events)
+    request.config.stash[_RUNS][suite] = class_run
+    yield class_run
+    under_test.close()
+    for outcome in leaked_processes(under_test):
+        class_run.note(outcome)
+        _report_finding(outcome, class_run)
 
 
 @pytest.fixture(name="wlk")
@@ -150,26 +157,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     declared = _declared(pyfuncitem)
     if declared is None:
         return None
-    from wlk_conformance.runner import examine  # noqa: PLC0415 -- see above
+    from wlk_conformance.runner import examine, findings  # noqa: PLC0415 -- see above
 
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
-    if class_run.log is not None:
-        class_run.log.begin(declared)
+    under_test = class_run.under_test
+    class_run.log({"begin": declared.id, "test": declared.name})
     found: list[TestOutcome] = []
 
     def take_findings() -> None:
-        found.extend(_new_findings(declared, class_run))
+        for finding in findings(declared, under_test):
+            class_run.note(finding)
+            found.append(finding)
 
-    class_run.under_test.at_finding = take_findings
-    outcome = examine(declared, pyfuncitem.obj, class_run.under_test)
+    under_test.at_finding = take_findings
+    outcome = examine(declared, pyfuncitem.obj, under_test)
     take_findings()
-    class_run.outcomes += [outcome, *found]
-    if class_run.log is not None:
-        if class_run.under_test.refusal is not None:
-            class_run.log.refuse(str(class_run.under_test.refusal))
-        class_run.log.end(outcome)
-    for entry in found:
-        _report_finding(entry, class_run)
+    if under_test.refusal is not None:
+        class_run.log({"refusal": str(under_test.refusal)})
+    class_run.note(outcome)
+    for finding in found:
+        _report_finding(finding, class_run)
     _report_to_pytest(declared, outcome, class_run)
     return True
 
@@ -188,92 +195,37 @@ def pytest_terminal_summary(
 ) -> None:
     """Print the table of every class of rules, and write the report of the last one."""
     for class_run in config.stash[_RUNS].values():
-        report = _report(class_run)
+        report = class_run.report
         terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it
-        path = config.getoption("--wlk-report")
-        if path:
-            text = report.as_markdown() if path.endswith(".md") else report.as_json()
-            Path(path).write_text(text, encoding="utf-8")
+        if path := config.getoption("--wlk-report"):
+            report.write(Path(path))
 
 
 def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _ClassRun) -> None:
-    from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
-
     if outcome.status == "n/a":
         pytest.skip(f"n/a: {outcome.detail}")
-    deviation = class_run.under_test.spec.deviations.get(declared.id)
     if outcome.status == "fail":
-        if deviation is not None:
-            pytest.xfail(f"deviation: {deviation}")
-        if is_newer(declared.since, class_run.suite):
-            pytest.xfail(f"advisory: new in suite {declared.since}, pinned to {class_run.suite}")
+        if excuse := class_run.excuse(declared.id, declared.since):
+            pytest.xfail(excuse)
         pytest.fail(outcome.explanation or outcome.detail, pytrace=False)
-    if deviation is not None and _is_stale(declared, class_run):
-        pytest.fail(
-            f"stale: {declared.id} holds; remove the declared deviation: {deviation}",
-            pytrace=False,
-        )
-
-
-def _new_findings(declared: RuleTest, class_run: _ClassRun) -> list[TestOutcome]:
-    """Return what monitors found since the last time, and note it at once."""
-    from wlk_conformance.runner import findings  # noqa: PLC0415 -- see above
-
-    found = findings(declared, class_run.under_test)
-    if class_run.log is not None:
-        for entry in found:
-            class_run.log.end(entry)
-    return found
+    result = next(result for result in class_run.report.rules if result.id == declared.id)
+    done = {outcome.test for outcome in class_run.outcomes}
+    is_last = all(test.name in done for test in class_run.tests if test.id == declared.id)
+    if result.outcome == "stale" and is_last:
+        text = result.detail.removeprefix("the rule holds; ")
+        pytest.fail(f"stale: {declared.id} holds; {text}", pytrace=False)
 
 
 def _report_finding(finding: TestOutcome, class_run: _ClassRun) -> None:
     """Fail the test in which a monitor found that another rule is broken, unless that is known."""
-    from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
     from wlk_conformance.rules import MONITORED_SINCE  # noqa: PLC0415 -- see above
 
-    is_declared = finding.rule in class_run.under_test.spec.deviations
-    if not is_declared and not is_newer(MONITORED_SINCE, class_run.suite):
+    if not class_run.excuse(finding.rule, MONITORED_SINCE):
         pytest.fail(finding.explanation or finding.detail, pytrace=False)
 
 
-def _report_processes(class_run: _ClassRun) -> None:
-    """Report the children that the backend left running when it was closed."""
-    from wlk_conformance.runner import leaked_processes  # noqa: PLC0415 -- see above
-
-    for outcome in leaked_processes(class_run.under_test):
-        class_run.outcomes.append(outcome)
-        if class_run.log is not None:
-            class_run.log.end(outcome)
-        _report_finding(outcome, class_run)
-
-
-def _is_stale(declared: RuleTest, class_run: _ClassRun) -> bool:
-    """Return, at the last test of a rule, whether all of them held."""
-    of_rule = [test.name for test in class_run.tests if test.id == declared.id]
-    outcomes = [outcome for outcome in class_run.outcomes if outcome.rule == declared.id]
-    is_complete = {outcome.test for outcome in outcomes} >= set(of_rule)
-    return is_complete and all(outcome.status != "fail" for outcome in outcomes)
-
-
-def _report(class_run: _ClassRun) -> Any:
-    from wlk_conformance.report import Report, judge_all  # noqa: PLC0415 -- see above
-
-    under_test = class_run.under_test
-    return Report(
-        backend=under_test.spec.name,
-        distribution=class_run.distribution,
-        version=class_run.version,
-        model=under_test.model or under_test.spec.default_model,
-        options=under_test.options,
-        suite=class_run.suite,
-        rules=judge_all(
-            class_run.tests,
-            class_run.outcomes,
-            deviations=under_test.spec.deviations,
-            suite=class_run.suite,
-        ),
-        part=under_test.part,
-    )
+def _class_of(item: pytest.Item) -> type | None:
+    return item.cls if isinstance(item, pytest.Function) else None
 
 
 def _declared(item: pytest.Item) -> RuleTest | None:

@@ -12,10 +12,13 @@ from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest, TestOutcome
+    from wlk_core.registry import PluginInfo
 
-__all__ = ["Part", "Report", "RuleResult", "is_newer", "judge", "judge_all"]
+__all__ = ["Part", "Report", "RuleResult", "is_newer", "judge_all"]
 
 Outcome = Literal["pass", "fail", "deviation", "stale", "n/a", "advisory"]
 BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
@@ -88,6 +91,34 @@ class Report:
         """Return the ids of the rules that were not tested, for one of the reasons."""
         return [result.id for result in self.rules if result.absence == absence]
 
+    @classmethod
+    def of(
+        cls,
+        under_test: BackendUnderTest,
+        owner: PluginInfo,
+        tests: Sequence[RuleTest],
+        outcomes: Sequence[TestOutcome],
+        *,
+        suite: str,
+    ) -> Report:
+        """Return the judgement of *tests*, which had *outcomes*, by the suite version *suite*."""
+        deviations = under_test.spec.deviations
+        return cls(
+            backend=under_test.spec.name,
+            distribution=owner.distribution,
+            version=owner.version,
+            model=under_test.model or under_test.spec.default_model,
+            options=under_test.options,
+            suite=suite,
+            rules=judge_all(tests, outcomes, deviations=deviations, suite=suite),
+            part=under_test.part,
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the report: Markdown if the name of the file ends in .md, else JSON."""
+        text = self.as_markdown() if path.suffix == ".md" else self.as_json()
+        path.write_text(text, encoding="utf-8")
+
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""
         document = {
@@ -98,7 +129,7 @@ class Report:
             "options": dict(self.options),
             "suite": self.suite,
             "verdict": self.verdict,
-            "rules": [attrs.asdict(result, filter=_is_pinned) for result in self.rules],
+            "rules": [{name: getattr(rule, name) for name in PINNED} for rule in self.rules],
             "summary": self.summary,
             "tested": self.tested,
             "not_tested": {kind: self.not_tested(kind) for kind in get_args(Absence)},
@@ -148,11 +179,13 @@ class Report:
             return f"NOT COMPLIANT: {', '.join([*first, *broken])}"
         if not self.is_compliant:
             return "NOT COMPLIANT: no rule was judged"
-        counts = [
-            _plural(sum(result.outcome == kind for result in self.rules), noun)
+        counts = {
+            noun: sum(result.outcome == kind for result in self.rules)
             for kind, noun in (("deviation", "deviation"), ("advisory", "advisory finding"))
-        ]
-        exceptions = " and ".join(count for count in counts if count)
+        }
+        exceptions = " and ".join(
+            f"{count} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count
+        )
         claim = "COMPLIANT" if self.part is None else PASSES[self.part]
         verdict = f"{claim} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
@@ -175,7 +208,11 @@ class Report:
     def as_markdown(self) -> str:
         """Return the report as a table that a project can put in its documentation."""
         title = f"`{self.backend}`" + (f" with `{self.model}`" if self.model else "")
-        rows = [f"| {result.id} | {result.outcome} | {_cell(result)} |" for result in self.rules]
+        rows = []
+        for rule in self.rules:
+            detail = f" *{rule.detail}*" if rule.detail else ""
+            text = f"{rule.sentence}{detail}".replace("|", "\\|")
+            rows.append(f"| {rule.id} | {rule.outcome} | {text} |")
         return "\n".join(
             [
                 f"### {title}",
@@ -200,7 +237,8 @@ def judge_all(
     """
     Return one result a rule, in the contract's order, for the rules that have outcomes.
 
-    The first test of a rule gives its sentence.
+    The first test of a rule gives its sentence.  A failure is advisory if all tests that failed are
+    newer than the version *suite*, which the author pinned.
     """
     sentences: dict[str, str] = {}
     since: dict[str, str] = {}
@@ -210,69 +248,57 @@ def judge_all(
     results = []
     for rule, sentence in sentences.items():
         of_rule = [outcome for outcome in outcomes if outcome.rule == rule]
+        failed = [outcome for outcome in of_rule if outcome.status == "fail"]
+        is_advisory = all(is_newer(since.get(o.test, MONITORED_SINCE), suite) for o in failed)
         if of_rule:
-            failed = [outcome for outcome in of_rule if outcome.status == "fail"]
-            results.append(
-                judge(
-                    rule,
-                    sentence,
-                    of_rule,
-                    deviation=deviations.get(rule),
-                    is_advisory=all(
-                        is_newer(since.get(outcome.test, MONITORED_SINCE), suite)
-                        for outcome in failed
-                    ),
-                )
-            )
+            deviation = deviations.get(rule)
+            results.append(_judge(rule, sentence, of_rule, deviation, is_advisory=is_advisory))
     return tuple(results)
 
 
-def judge(
+def _judge(
     rule: str,
     sentence: str,
     outcomes: Sequence[TestOutcome],
+    deviation: str | None,
     *,
-    deviation: str | None = None,
-    is_advisory: bool = False,
+    is_advisory: bool,
 ) -> RuleResult:
     """
     Return the outcome of the rule whose tests have *outcomes*.
 
     One failure fails the rule, and a rule is n/a if all of its tests are.  A declared deviation
-    must fail: where the rule holds it is stale.  With `is_advisory` every failure is that of a test
-    newer than the suite version that the author pinned.
+    must fail: where the rule holds it is stale.
     """
-    by_status: dict[str, list[TestOutcome]] = {"fail": [], "pass": [], "n/a": []}
-    for each in outcomes:
-        by_status[each.status].append(each)
-    failed = by_status["fail"]
+    failed, passed, absent = (
+        [each for each in outcomes if each.status == status] for status in ("fail", "pass", "n/a")
+    )
     is_reached = not failed or any(each.is_reached for each in failed)
     outcome: Outcome
+    absence: Absence | None = None
     if failed and is_reached and deviation is not None:
         outcome, detail = "deviation", deviation
     elif failed:
         outcome, detail = "advisory" if is_reached and is_advisory else "fail", failed[0].detail
-    elif by_status["pass"] and deviation is not None:
+    elif passed and deviation is not None:
         outcome, detail = "stale", f"the rule holds; remove the declared deviation: {deviation}"
-    elif by_status["pass"]:
-        outcome, detail = "pass", "; ".join(filter(None, (e.detail for e in by_status["pass"])))
+    elif passed:
+        outcome, detail = "pass", "; ".join(filter(None, (each.detail for each in passed)))
     else:
-        outcome, detail = "n/a", next((each.detail for each in by_status["n/a"]), "")
+        outcome, detail = "n/a", absent[0].detail
+        # The reason that the caller can do most about comes last.
+        kinds = {each.absence for each in absent}
+        order = ("not testable", "not selected", "not declared")
+        absence = next(kind for kind in order if kind in kinds)
     return RuleResult(
         id=rule,
         outcome=outcome,
         sentence=sentence,
         detail=detail,
         is_reached=is_reached,
-        absence=_absence(outcomes) if outcome == "n/a" else None,
-        is_first=any(result.is_first for result in outcomes),
+        absence=absence,
+        is_first=any(each.is_first for each in outcomes),
     )
-
-
-def _absence(outcomes: Sequence[TestOutcome]) -> Absence:
-    """Return why a rule is n/a: the reason that the caller can do most about comes last."""
-    kinds = {outcome.absence for outcome in outcomes}
-    return next(kind for kind in ("not testable", "not selected", "not declared") if kind in kinds)
 
 
 def is_newer(since: str, suite: str) -> bool:
@@ -282,19 +308,3 @@ def is_newer(since: str, suite: str) -> bool:
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
-
-
-def _plural(count: int, noun: str) -> str:
-    if count == 0:
-        return ""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _is_pinned(attribute: attrs.Attribute[Any], value: object) -> bool:
-    del value
-    return attribute.name in PINNED
-
-
-def _cell(result: RuleResult) -> str:
-    text = result.sentence if not result.detail else f"{result.sentence} *{result.detail}*"
-    return text.replace("|", "\\|")

@@ -21,7 +21,6 @@ __all__ = [
     "Status",
     "TestOutcome",
     "Tier",
-    "declared_test",
     "rule",
     "rule_ids",
     "rule_of",
@@ -140,18 +139,13 @@ def rule(rule_id: str, **declaration: Any) -> Callable[[_Test], _Test]:
     """
 
     def declare(test: _Test) -> _Test:
-        declared = declared_test(rule_id, test, **declaration)
+        sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
+        declared = RuleTest(id=rule_id, name=test.__name__, sentence=sentence, **declaration)
         _DECLARED.setdefault(rule_id, declared)
         cast("Any", test).wlk_rule = declared
         return test
 
     return declare
-
-
-def declared_test(rule_id: str, test: Callable[..., None], **declaration: Any) -> RuleTest:
-    """Return *test* as one of the rule *rule_id*."""
-    sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
-    return RuleTest(id=rule_id, name=test.__name__, sentence=sentence, **declaration)
 
 
 def rule_ids() -> frozenset[str]:

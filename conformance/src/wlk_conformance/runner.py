@@ -28,7 +28,7 @@ from wlk_conformance.side_effects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest
@@ -71,7 +71,12 @@ def _run(
     processes = children()
     with standard_output() as printed:
         try:
-            _check_words_are_known(declared, under_test)
+            is_known = "G" in declared.kinds or "F" in declared.kinds
+            if not is_known and not under_test.speech_source.is_recognisable:
+                raise NotApplicable(
+                    "needs known words: use --model digits, or --words digits if the model "
+                    "recognises them"
+                )
             test(under_test)
         finally:
             under_test.end_rule()
@@ -153,19 +158,13 @@ def _outcome_of(
         return not_applicable(declared, error)
     if isinstance(error, LoadFailure):
         return TestOutcome.failed(declared, f"the backend could not be loaded: {error}")
-    if isinstance(error, AssertionError):
-        detail = str(error) or "the assertion does not hold"
-        return _failed(declared, detail, under_test, after=_position(error, frames=1))
-    detail = str(error) if isinstance(error, Escaped) else f"{type(error).__name__}: {error}"
-    return _failed(declared, detail, under_test, after=_position(error, frames=FRAMES))
-
-
-def _check_words_are_known(declared: RuleTest, under_test: BackendUnderTest) -> None:
-    needs_words = not {"G", "F"} & set(declared.kinds.split(","))
-    if needs_words and not under_test.speech_source.is_recognisable:
-        raise NotApplicable(
-            "needs known words: use --model digits, or --words digits if the model recognises them"
-        )
+    is_own = isinstance(error, AssertionError)
+    detail = str(error) or "the assertion does not hold"
+    if not isinstance(error, AssertionError | Escaped):
+        detail = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)[-1 if is_own else -FRAMES :]
+    lines = [f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" for frame in frames]
+    return _failed(declared, detail, under_test, after="at " + "\n   ".join(lines))
 
 
 def _failed(
@@ -200,9 +199,3 @@ def _failed(
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
-
-
-def _position(error: BaseException, *, frames: int) -> str:
-    summary: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)[-frames:]
-    lines = [f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" for frame in summary]
-    return "at " + "\n   ".join(lines)

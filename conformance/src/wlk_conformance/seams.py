@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from wlk_conformance.engine_faults import EngineFaults
     from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
@@ -23,8 +21,6 @@ __all__ = [
     "SupportsDeclaration",
     "SupportsEngineCalls",
     "SupportsHabits",
-    "answers_cut_short",
-    "engine_faults",
 ]
 
 #: What models do, and an engine that reads coded audio does not do by itself.
@@ -95,23 +91,3 @@ class SupportsHabits(Protocol):
     """
 
     habits: frozenset[str]
-
-
-def engine_faults(backend: object) -> EngineFaults | None:
-    """Return the faults of a backend's engine calls, None where it has no such seam."""
-    from wlk_conformance.engine_faults import EngineFaults  # noqa: PLC0415 -- brings numpy
-
-    if not isinstance(backend, SupportsEngineCalls):
-        return None
-    return EngineFaults.of(backend.engine_calls)
-
-
-@contextmanager
-def answers_cut_short(engine_calls: EngineFaults, shares: Mapping[int, float]) -> Iterator[None]:
-    """Cut answers short; calls are numbered from now on: 1 is the next call."""
-    start = engine_calls.count
-    engine_calls.cut_short = {start + call: share for call, share in shares.items()}
-    try:
-        yield
-    finally:
-        engine_calls.cut_short = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+import json
 import os
 from pathlib import Path
 import re
@@ -11,20 +12,19 @@ import subprocess
 import sys
 import tempfile
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from wlk_conformance.calls import CallRecord
-from wlk_conformance.events import CALLS, Events
-from wlk_conformance.explanation import check_rules
-from wlk_conformance.loading import find_backend
-from wlk_conformance.report import Report, judge_all
+from wlk_conformance.backend_under_test import find_backend
+from wlk_conformance.calls import CALLS, CallRecord
+from wlk_conformance.report import Report
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_test, rule_tests
 from wlk_conformance.runner import SESSIONS_TEST, not_applicable, reason_to_skip
-from wlk_conformance.sessions.replay import stopped_session
+from wlk_conformance.sessions.campaign import stopped_session
 from wlk_conformance.sessions.session import Session
 from wlk_conformance.suite import BackendConformance
+from wlk_conformance.suite.conformance import check_rules
 from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
@@ -57,6 +57,37 @@ RUNNERS = ("<frozen ", "/_pytest/", "/pluggy/", "/wlk_conformance/", "/pytest/",
 
 
 @attrs.define
+class _Events:
+    """What a run wrote so far; `read` takes what was written since the last call."""
+
+    path: Path
+    outcomes: list[TestOutcome]
+    running: tuple[str, str] | None = None  #: rule and test
+    refusal: str | None = None
+    _offset: int = 0
+
+    def read(self) -> bool:
+        """Take in complete new lines; return whether there were any."""
+        if not self.path.exists():
+            return False
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            lines = file.read()
+        complete = lines[: lines.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for event in map(json.loads, complete.splitlines()):
+            if "begin" in event:
+                self.running = (event["begin"], event["test"])
+            elif "refusal" in event:
+                self.refusal = event["refusal"]
+            else:
+                self.outcomes.append(TestOutcome(**event["end"]))
+                if self.running is not None and self.outcomes[-1].test == self.running[1]:
+                    self.running = None
+        return bool(complete)
+
+
+@attrs.define
 class SuiteRun:
     """
     The suite on one installed backend, run by pytest in a subprocess.
@@ -69,8 +100,6 @@ class SuiteRun:
     owner: PluginInfo
     pairs: tuple[str, ...] = ()
     time_limit: float = 120.0
-    seed: int = 0
-    sessions: int | None = None
     replay: Path | None = None
     tests: Sequence[RuleTest] = attrs.field(
         factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
@@ -82,21 +111,16 @@ class SuiteRun:
         cls,
         backend: str,
         *,
-        model: str | None,
         pairs: Sequence[str],
-        tiers: Sequence[str],
+        rules: Sequence[str],
         time_limit: float,
-        words: str | None = None,
-        rules: Sequence[str] = (),
-        seed: int = 0,
-        sessions: int | None = None,
-        replay: Path | None = None,
+        replay: Path | None,
+        **chosen: Any,
     ) -> Self:
         """
         Find the backend and check the options, KEY=VALUE strings, and the rules; loads nothing.
 
-        `seed` and `sessions` choose the generated sessions, and `replay` is a file with one session
-        to play instead of everything.
+        `replay` is a file with one session to play instead of everything.
 
         Raises:
             BackendUnavailable: it is not installed, or broken.
@@ -105,15 +129,13 @@ class SuiteRun:
 
         """
         check_rules(rules)
-        under_test, owner = find_backend(
-            backend, model=model, pairs=pairs, tiers=tiers, words=words, rules=rules
-        )
+        under_test, owner = find_backend(backend, pairs=pairs, rules=rules, **chosen)
         if replay is not None:
             try:
                 under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise OptionError(f"--replay {replay}: {error}") from None
-        return cls(under_test, owner, tuple(pairs), time_limit, seed, sessions, replay)
+        return cls(under_test, owner, tuple(pairs), time_limit, replay)
 
     @property
     def explanations(self) -> list[str]:
@@ -143,47 +165,40 @@ class SuiteRun:
 
         """
         with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
-            events, printed = Events(Path(folder) / "events.jsonl"), Path(folder) / "printed.txt"
+            events = _Events(Path(folder) / "events.jsonl", self.outcomes)
+            printed = Path(folder) / "printed.txt"
             for _ in range(MAX_STOPS):
                 ended = self._watch(events, printed, progress)
                 if events.refusal is not None:
                     raise BackendUnavailable(events.refusal)
                 stop = self._take(events, ended, printed)
                 if stop is None or not self._missing():
-                    if stop is None and ended not in ENDED:
-                        self.outcomes.append(_crash_at_exit(ended, _text(printed)))
+                    if stop is None and ended not in ENDED:  # LIFE-10: it crashed in its exit
+                        close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
+                        ended = f"after the last test, when the backend had been closed, {ended}"
+                        crash = stopped(close, ended, CallRecord(0), _text(printed))
+                        self.outcomes.append(attrs.evolve(crash, is_stop=False))
                     break
                 ended = f"{ended.partition(':')[0]} in {stop.rule}"
             self._complete(ended, printed)
-        return Report(
-            backend=self.under_test.spec.name,
-            distribution=self.owner.distribution,
-            version=self.owner.version,
-            model=self.under_test.model or self.under_test.spec.default_model,
-            options=self.under_test.options,
-            suite=SUITE_VERSION,
-            rules=judge_all(
-                self.tests,
-                self.outcomes,
-                deviations=self.under_test.spec.deviations,
-                suite=SUITE_VERSION,
-            ),
-            part=self.under_test.part,
+        return Report.of(
+            self.under_test, self.owner, self.tests, self.outcomes, suite=SUITE_VERSION
         )
 
     def _watch(
-        self, events: Events, printed: Path, progress: Callable[[str | None], None] | None
+        self, events: _Events, printed: Path, progress: Callable[[str | None], None] | None
     ) -> str:
         """Wait for the run to end, or end it where no call returns; return how it ended."""
         calls = events.path.with_suffix(CALLS)
         calls.unlink(missing_ok=True)  # the last call of the process before would seem to run
+        environment = {**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         with printed.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
                 self._command(events.path),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(),
+                env=environment,
                 process_group=0 if os.name == "posix" else None,
             )
         moved, moves = monotonic(), 0
@@ -215,9 +230,16 @@ class SuiteRun:
         ini = Path(__file__).with_name("installed.ini")
         under_test = self.under_test
         done = {outcome.test for outcome in self.outcomes}
-        chosen = {"sessions": self.sessions, "words": under_test.words, "model": under_test.model}
-        if self.replay is not None:
-            chosen["replay"] = str(self.replay.resolve())
+        chosen = {
+            "backend": under_test.spec.name,
+            "events": events,
+            "model": under_test.model,
+            "replay": self.replay and self.replay.resolve(),
+            "replays": REPLAYS,
+            "seed": under_test.seed,
+            "sessions": under_test.sessions,
+            "words": under_test.words,
+        }
         return [
             sys.executable,
             "-P",  # a numpy.py in the current directory is not numpy
@@ -226,13 +248,9 @@ class SuiteRun:
             *("-c", str(ini), "--rootdir", str(ini.parent)),
             *("-p", "no:cacheprovider", "-p", "wlk_conformance.pytest_plugin"),
             *("--pyargs", "wlk_conformance.installed"),
-            f"--wlk-backend={under_test.spec.name}",
-            f"--wlk-events={events}",
-            f"--wlk-seed={self.seed}",
-            f"--wlk-replays={REPLAYS}",
+            *(f"--wlk-{name}={value}" for name, value in chosen.items() if value is not None),
             *(f"--wlk-option={pair}" for pair in self.pairs),
             *(f"--wlk-{tier}" for tier in sorted(under_test.tiers - {"contract"})),
-            *(f"--wlk-{name}={value}" for name, value in chosen.items() if value is not None),
             *(f"--wlk-skip={test.name}" for test in self.tests if test.name in done),
             *(f"--wlk-rule={rule}" for rule in sorted(under_test.rules)),
         ]
@@ -242,22 +260,22 @@ class SuiteRun:
         done = {outcome.test for outcome in self.outcomes}
         return [test for test in self.tests if test.name not in done]
 
-    def _take(self, events: Events, ended: str, printed: Path) -> TestOutcome | None:
-        """Take the outcomes of a process that is over; return that of the call it ended in."""
-        stop = None
-        self.outcomes += events.outcomes[len(self.outcomes) :]
-        if events.running is not None:
-            declared = next(test for test in self.tests if test.name == events.running[1])
-            running = CallRecord.read(events.path.with_suffix(CALLS))
-            stop = stopped(declared, ended, running, _text(printed))
-            if declared.name == SESSIONS_TEST:
-                replay = stopped_session(REPLAYS, self.under_test, action=running.action)
-                explanation = "\n".join(filter(None, (stop.explanation, replay)))
-                stop = attrs.evolve(stop, explanation=explanation)
-            self.outcomes.append(stop)
-            if stop.test != declared.name:
-                self.outcomes.append(not_judged(declared, stop))
-        events.running, events.outcomes = None, list(self.outcomes)
+    def _take(self, events: _Events, ended: str, printed: Path) -> TestOutcome | None:
+        """Return the outcome of the call in which a process ended, if it ended in one."""
+        if events.running is None:
+            return None
+        (_, name), events.running = events.running, None
+        declared = next(test for test in self.tests if test.name == name)
+        running = CallRecord.read(events.path.with_suffix(CALLS))
+        stop = stopped(declared, ended, running, _text(printed))
+        if name == SESSIONS_TEST:
+            backend = self.under_test.spec.name
+            replay = stopped_session(REPLAYS, backend, action=running.action)
+            explanation = "\n".join(filter(None, (stop.explanation, replay)))
+            stop = attrs.evolve(stop, explanation=explanation)
+        self.outcomes.append(stop)
+        if stop.test != name:
+            self.outcomes.append(not_judged(declared, stop))
         return stop
 
     def _complete(self, ended: str, printed: Path) -> None:
@@ -303,15 +321,6 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
         explanation="\n".join(lines),
         is_stop=True,
     )
-
-
-def _crash_at_exit(ended: str, printed: str) -> TestOutcome:
-    """Return LIFE-10 for a process that did not survive the end of its last test."""
-    declared = rule_test("LIFE-10")
-    detail = f"after the last test, when the backend had been closed, {ended}"
-    lines = [f"LIFE-10  {declared.sentence}", f"result: {detail}", *last_lines(printed)]
-    outcome = TestOutcome.failed(declared, detail)
-    return attrs.evolve(outcome, test="exit of the process", explanation="\n".join(lines))
 
 
 def not_judged(declared: RuleTest, stop: TestOutcome) -> TestOutcome:
@@ -372,10 +381,3 @@ def _ending(status: int) -> str:
     if status < 0:
         return f"the process was ended by {signal.Signals(-status).name}"
     return f"the process ended with status {status}"
-
-
-def _environment() -> dict[str, str]:
-    environment = dict(os.environ)
-    environment.pop("PYTEST_ADDOPTS", None)
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    return environment

@@ -53,19 +53,27 @@ def wlk_backends():
     ]
 
 
+#: The declaration of a mediocre recogniser of digits.
+MATCHER = {
+    "options": (),
+    "capabilities": frozenset({"hypothesis", "word-times", "speaker-turns", "bounded-state"}),
+    "languages": ("en",),
+    "policies": ("local-agreement",),
+    "models": {"small": "bundled"},
+    "default_model": "small",
+    "digit_models": ("small",),
+    "bounds": {"wer": 0.25, "invented_words": 3},
+}
+
+
 def _matcher(variant, load="wlk_fakes_matcher:load"):
-    """Return the declaration of a mediocre recogniser of digits, sound or with a fault."""
+    """Return the declaration of the matcher, sound or with a fault."""
+    digits = () if variant.startswith("undeclared") else ("small",)
     return BackendSpec(
         name=f"matcher-{variant}",
         api=1,
         summary="matches templates of spoken digits",
         load=load,
-        capabilities=("hypothesis", "word-times", "speaker-turns", "bounded-state"),
-        languages=("en",),
-        policies=("local-agreement",),
-        models={"small": "bundled"},
-        default_model="small",
-        digit_models=() if variant.startswith("undeclared") else ("small",),
         max_delay=3.0,
-        bounds={"wer": 0.25, "invented_words": 3},
+        **{**MATCHER, "digit_models": digits},
     )

@@ -70,7 +70,7 @@ class EmptyBackend(ScriptedBackend):
 class Printing(FaultyStream):
     """Prints at every step."""
 
-    def emitted(self, emission, call):
+    def changed(self, emission, call):
         print("a line of a library")
         return emission
 
@@ -78,11 +78,11 @@ class Printing(FaultyStream):
 class Deviating(FaultyStream):
     """Reports all processed audio as stable, and drifts."""
 
-    def emitted(self, emission, call):
+    def changed(self, emission, call):
         return emission.replace(stable_up_to=emission.processed_up_to)
 
-    def end_silence(self, seconds, offset=None):
-        self.stream.end_silence(seconds + 1e-7 if seconds > 0 else seconds, offset)
+    def waited(self, seconds):
+        return seconds + 1e-7 if seconds > 0 else seconds
 
 
 class Stalling(FaultyStream):
@@ -92,12 +92,12 @@ class Stalling(FaultyStream):
 
     def insert_audio_chunk(self, audio, end_time=None):
         self.is_strided = self.is_strided or (audio.ndim == 1 and audio.strides[0] > 4)
-        self.stream.insert_audio_chunk(audio, end_time)
+        super().insert_audio_chunk(audio, end_time)
 
     def start_silence(self):
         if self.is_strided:
             self.stop()
-        return self.stream.start_silence()
+        return super().start_silence()
 
     def stop(self):
         threading.Event().wait()

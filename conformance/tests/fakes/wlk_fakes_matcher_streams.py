@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
-import attrs
+from faulty_backends.base import FaultyStream, again, without
 from wlk_fakes_matcher import open_stream, transcribe, warmup
 
 from wlk_core.plugins import LoadedBackend
 
 LONG_PAUSE = 20.0  # seconds
 
-# The call that is counted over all resets, its number, and what happens to the next word.
+# The call that is counted over all resets, its number, and whether the next word is lost.
 STREAM_FAULTS = {
-    "loses-in-third-life": ("reset", 2, "lost"),
-    "loses-after-second-turn": ("new_speaker", 2, "lost"),
-    "loses-after-second-flush": ("is_last", 2, "lost"),
-    "loses-after-long-pause": ("long pause", 1, "lost"),
-    "repeats-after-third-pause": ("end_silence", 3, "repeated"),
+    "loses-in-third-life": ("reset", 2, True),
+    "loses-after-second-turn": ("new_speaker", 2, True),
+    "loses-after-second-flush": ("is_last", 2, True),
+    "loses-after-long-pause": ("long pause", 1, True),
+    "repeats-after-third-pause": ("end_silence", 3, False),
 }
 
 
@@ -30,66 +30,45 @@ def load(spec, model):
 class FaultyMatcher(LoadedBackend):
     """A sound engine whose streams have a fault."""
 
+    streams_opened = 0
+
     def create_processor(self, **arguments):
         """Return a faulty stream."""
         fault = STREAM_FAULTS[self.spec.name.removeprefix("matcher-")]
-        return FaultyStream(super().create_processor(**arguments), *fault)
+        return ChangingStream(super().create_processor(**arguments), self, fault)
 
 
-class FaultyStream:
+class ChangingStream(FaultyStream):
     """A stream that loses or repeats the word after the n-th call of one kind."""
 
-    def __init__(self, stream, call, number, change):
-        self._stream = stream
-        self._call = call
-        self._left = number
-        self._change = change
+    lasting = (*FaultyStream.lasting, "_call", "_left", "_is_lost", "is_due")
 
-    def __getattr__(self, name):
-        """Return an attribute of the sound stream."""
-        return getattr(self._stream, name)
+    def __init__(self, stream, backend, fault):
+        self._call, self._left, self._is_lost = fault
+        super().__init__(stream, backend)
 
-    def process_iter(self, is_last=False):
-        """Change a word of the sound stream's."""
-        emission = self._changed(self._stream.process_iter(is_last))
-        self._count("is_last" if is_last else "process_iter")
-        return emission
-
-    def start_silence(self):
-        """Change a word of the sound stream's."""
-        return self._changed(self._stream.start_silence())
-
-    def finish(self):
-        """Change a word of the sound stream's."""
-        return self._changed(self._stream.finish())
-
-    def new_speaker(self, change):
-        """Change a word of the sound stream's."""
-        emission = self._changed(self._stream.new_speaker(change))
-        self._count("new_speaker")
-        return emission
+    def changed(self, emission, call):
+        """Change a word, and count the call."""
+        is_struck = self.strikes(emission)
+        self._count(call)
+        if not is_struck or self._is_lost:
+            return without(emission) if is_struck else emission
+        first, *rest = emission.committed
+        return emission.replace(committed=(first, again(first), *rest))
 
     def end_silence(self, duration, offset=None):
         """Count the pause."""
-        self._stream.end_silence(duration, offset)
+        super().end_silence(duration, offset)
         self._count("end_silence")
         if duration > LONG_PAUSE:
             self._count("long pause")
 
     def reset(self):
         """Count the life."""
-        self._stream.reset()
+        super().reset()
         self._count("reset")
 
     def _count(self, call):
-        self._left -= call == self._call
-
-    def _changed(self, emission):
-        if self._left or not emission.committed:
-            return emission
-        self._left = -1
-        first, *rest = emission.committed
-        middle = (first.start + first.end) / 2
-        halves = [attrs.evolve(first, end=middle), attrs.evolve(first, start=middle)]
-        kept = halves if self._change == "repeated" else []
-        return emission.replace(committed=(*kept, *rest))
+        if call == self._call:
+            self._left -= 1
+            self.is_due = self.is_due or self._left == 0

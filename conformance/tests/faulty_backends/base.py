@@ -6,7 +6,9 @@ from contextlib import redirect_stdout
 from functools import partial
 import importlib
 import io
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+import threading
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
 
 import attrs
 
@@ -15,141 +17,194 @@ from wlk_conformance.report import judge_all
 from wlk_conformance.rules import SUITE_VERSION, rule_tests
 from wlk_conformance.runner import examine, findings
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
-from wlk_conformance.scripted.backend import load
+from wlk_conformance.scripted.backend import load as load_scripted
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
 from wlk_conformance.suite import BackendConformance
+from wlk_core import Transcript
+from wlk_core.errors import BackendError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from wlk_conformance.report import RuleResult
-    from wlk_core import Backend, Emission
-
-__all__ = [
-    "CountedStream",
-    "FaultyBackend",
-    "FaultyCase",
-    "FaultyStream",
-    "breaks",
-    "broken_rules",
-    "edited",
-    "faulty_cases",
-    "violates",
-    "with_tokens",
-]
+    from wlk_core import Backend
 
 #: What detects a fault: its rule and no other, a test of its rule, or the sessions of each of three
 #: seeds.
 Detector = Literal["its rule alone", "tests", "sessions"]
-#: The modules of faulty backends and the class of their faults.
-CLASSES = {
-    **dict.fromkeys(
-        ("packaging", "audio_in", "text_out", "times", "silence", "speakers", "lifecycle",
-         "sharing", "batching", "failure", "resources", "quality"),
-        "one scene",
-    ),
-    **dict.fromkeys(
-        ("late_text", "late_times", "rare_audio", "rare_states", "rare_failures", "hidden_costs",
-         "policies"),
-        "late or rare",
-    ),
-    "late_onset": "late onset",
-    "late_hypotheses": "late onset",
-    "rare_input": "rare input",
-    "rare_calls": "rare calls",
-    "rare_turns": "rare calls",
-    "rare_refusals": "rare calls",
-    "dishonest_counters": "dishonest counters",
-    "false_declarations": "false declarations",
-    "processes": "processes",
-    "below_the_caller": "below the caller",
-    "in_passing": "in passing",
-}  # fmt: skip
+MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "speakers", "life",
+           "sharing", "failure", "resources", "quality", "engine")  # fmt: skip
 
 
 class FaultyStream:
     """
-    A stream of the scripted backend with a fault: a subclass replaces what it does wrong.
+    A stream of the scripted backend, which replaces one of the methods below with a fault.
 
-    `stream` is the sound stream inside, `backend` the backend that all streams share.
+    It counts what faults depend on.  A reset begins a new life: everything that is not in `lasting`
+    is what it was in the beginning.
+
+    Attributes:
+        stream: the sound stream inside.
+        backend: the backend that all streams share.
+        number: of the stream on its backend, from 1.
+        life: the number of resets before.
+        words: those committed before the emission that is changed.
+        calls, flushes: those that emit, and those of them that flush.
+        silences, pauses, lead: the number of silences, the seconds of those after audio, and of
+            those before it.
+        pause: the longest pause since the last word.
+        chunks, chunk: the number of chunks, and the samples of the last one.
+        is_due: for a fault that waits for a word, see `strikes`.
+
     """
 
-    def __init__(self, stream: Any, backend: FaultyBackend, language: str | None = None) -> None:
-        self.stream = stream
-        self.backend = backend
-        self.language = language
+    lasting = ("stream", "backend", "language", "number", "life")
+    words = calls = flushes = silences = chunks = chunk = 0
+    pause = lead = 0.0
+    pauses: tuple[float, ...] = ()
+    is_due = False
 
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the sound stream."""
+    def __init__(self, stream, backend, language=None):
+        self.stream, self.backend, self.language = stream, backend, language
+        self.number, self.life = backend.streams_opened, 0
+        self.begin()
+
+    def begin(self):
+        """Begin a life."""
+
+    def __getattr__(self, name):
         return getattr(self.stream, name)
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Return *emission*, the result of *call*, with the fault."""
+    def strikes(self, emission):
+        """Return whether a fault that is due meets a word; then it is due no more."""
+        is_struck = bool(self.is_due and emission.committed)
+        self.is_due = bool(self.is_due) and not is_struck
+        return is_struck
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        self.stream.insert_audio_chunk(self.heard(audio), end_time)
+        self.chunks, self.chunk = self.chunks + 1, len(audio)
+
+    def heard(self, audio):
+        """Return the audio that is inserted in place of *audio*, whatever that is."""
+        return audio
+
+    def end_silence(self, seconds, offset=None):
+        self.stream.end_silence(self.waited(seconds), offset)
+        self.silences += 1
+        if self.stream.stats.audio_seconds:
+            self.pause = max(self.pause, seconds)
+            self.pauses += (seconds,)
+        else:
+            self.lead += seconds
+
+    def waited(self, seconds):
+        """Return by how much a silence moves the clock."""
+        return seconds
+
+    def process_iter(self, is_last=False):
+        call = "is_last" if is_last else "process_iter"
+        return self.made(call, lambda: self.stream.process_iter(is_last))
+
+    def start_silence(self):
+        return self.made("start_silence", self.stream.start_silence)
+
+    def new_speaker(self, change):
+        return self.made("new_speaker", lambda: self.stream.new_speaker(change))
+
+    def finish(self):
+        return self.made("finish", self.stream.finish)
+
+    def made(self, call, make):
+        """Make a call that emits."""
+        self.calls += 1
+        try:
+            emission = make()
+        except BackendError as error:
+            return self.failed(error, call)
+        self.flushes += call != "process_iter"
+        result = self.changed(emission, call)
+        self.words += len(emission.committed)
+        self.pause = 0.0 if emission.committed else self.pause
+        return result
+
+    def changed(self, emission, call):
+        """Return what *call* emits in place of *emission*."""
         del call
         return emission
 
-    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Call the sound stream."""
-        call = "is_last" if is_last else "process_iter"
-        return self.emitted(self.stream.process_iter(is_last), call)
+    def failed(self, error, call):
+        """Return what *call* emits in place of *error*."""
+        del call
+        raise error
 
-    def start_silence(self) -> Emission:
-        """Call the sound stream."""
-        return self.emitted(self.stream.start_silence(), "start_silence")
+    def get_buffer(self):
+        shown = self.stream.get_buffer()
+        tokens = self.shown(shown.tokens)
+        return shown if tokens is shown.tokens else Transcript(tuple(tokens))
 
-    def new_speaker(self, change: Any) -> Emission:
-        """Call the sound stream."""
-        return self.emitted(self.stream.new_speaker(change), "new_speaker")
+    def shown(self, tokens):
+        """Return the tokens of the hypothesis in place of *tokens*."""
+        return tokens
 
-    def finish(self) -> Emission:
-        """Call the sound stream."""
-        return self.emitted(self.stream.finish(), "finish")
+    @property
+    def stats(self):
+        return self.counted(self.stream.stats)
+
+    def counted(self, stats):
+        """Return the counters in place of *stats*."""
+        return stats
+
+    def reset(self):
+        self.stream.reset()
+        self.__dict__ = {name: getattr(self, name) for name in self.lasting}
+        self.life += 1
+        self.begin()
+
+
+class LosingStream(FaultyStream):
+    """A stream that loses the next word where it is due."""
+
+    def changed(self, emission, call):
+        return without(emission) if self.strikes(emission) else emission
+
+
+class LockedStream(FaultyStream):
+    """A stream with a lock during its `held` calls; one that overlaps them goes without it."""
+
+    held = ("process_iter", "is_last")
+
+    def begin(self):
+        self.lock = threading.Lock()
+
+    def made(self, call, make):
+        if call not in self.held or not self.lock.acquire(blocking=False):
+            return super().made(call, make)
+        try:
+            return super().made(call, make)
+        finally:
+            self.lock.release()
 
 
 class FaultyBackend(ScriptedBackend):
     """The scripted backend with faulty streams; `marks` is state wrongly kept on a backend."""
 
-    def __init__(self, faulty_stream: type[FaultyStream] = FaultyStream) -> None:
+    def __init__(self, faulty_stream=FaultyStream):
         super().__init__()
         self.faulty_stream = faulty_stream
         self.marks: dict[str, Any] = {}
+        self.streams_opened = 0
+        self.streams = WeakSet()
 
-    def create_processor(
-        self, *, language: str | None = None, task: str = "transcribe", **options: Any
-    ) -> Any:
-        """Return a faulty stream."""
-        sound = super().create_processor(language=language, task=task, **options)
-        return self.faulty_stream(sound, self, language)
+    def create_processor(self, **arguments):
+        sound = super().create_processor(**self.taken(dict(arguments)))
+        self.streams_opened += 1
+        stream = self.faulty_stream(sound, self, arguments.get("language"))
+        self.streams.add(stream)
+        return stream
 
-
-class CountedStream(FaultyStream):
-    """A stream that counts its silences, its flushes, and the words committed before."""
-
-    silences = 0
-    flushes = 0
-    words = 0
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Count it."""
-        self.stream.end_silence(seconds, offset)
-        self.silences += 1
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Count a flush, apply the fault, and count the words of the sound stream."""
-        self.flushes += call != "process_iter"
-        result = self.changed(emission, call)
-        self.words += len(emission.committed)
-        return result
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.stream.reset()
-        self.silences = self.flushes = self.words = 0
-
-    def changed(self, emission: Emission, call: str) -> Emission:
-        """Return *emission* with the fault."""
-        del call
-        return emission
+    def taken(self, arguments):
+        """Return the arguments of a stream in place of *arguments*."""
+        return arguments
 
 
 @attrs.frozen(kw_only=True)
@@ -165,25 +220,24 @@ class FaultyCase:
         make: loads it.
         spec: where its declaration differs from that of the scripted backend.
         tiers: the tiers that are needed to detect it.
-        entry_point: its plugin module, where it needs one.
+        entry_point: its plugin, where it needs one.
 
     """
 
     name: str
     rule: str
     detector: Detector
-    kind: str  #: the class of its fault
     sentence: str
     make: Callable[..., Backend]
     spec: Mapping[str, Any] = attrs.field(factory=dict)
     tiers: frozenset[str] = frozenset({"contract"})
     entry_point: str | None = None
 
-    def under_test(self) -> BackendUnderTest:
+    def under_test(self):
         """Return the backend for examination."""
         spec = attrs.evolve(SCRIPTED_SPEC, **self.spec)
 
-        def load(model: str | None = None, **options: Any) -> Backend:
+        def load(model=None, **options):
             spec.backend_options(options)  # refuses options that the spec does not declare
             return self.make(model or spec.default_model)
 
@@ -191,24 +245,14 @@ class FaultyCase:
             spec=spec, load=load, tiers=self.tiers, entry_point=self.entry_point, sessions=0
         )
 
-    def is_detected_by_tests(self) -> bool:
+    def is_detected_by_tests(self):
         """Return whether a test of its rule fails, or what watches every stream of it reports."""
-        under_test = self.under_test()
-        suite = BackendConformance()
-        try:
-            with redirect_stdout(io.StringIO()):
-                for declared, test in rule_tests(BackendConformance):
-                    if declared.id != self.rule:
-                        continue
-                    outcome = examine(declared, partial(test, suite), under_test)
-                    found = [outcome, *findings(declared, under_test)]
-                    if any(o.rule == self.rule and o.status == "fail" for o in found):
-                        return True
-        finally:
-            under_test.close()
-        return False
+        return any(
+            outcome.rule == self.rule and outcome.status == "fail"
+            for outcome in outcomes(self.under_test(), rule=self.rule)
+        )
 
-    def is_detected_in_sessions(self, seed: int) -> bool:
+    def is_detected_in_sessions(self, seed):
         """Return whether a session of *seed* breaks its rule."""
         under_test = self.under_test()
         under_test.begin_rule()
@@ -219,30 +263,24 @@ class FaultyCase:
             )
 
 
-_Class = TypeVar("_Class")
 _CASES: list[FaultyCase] = []
 
 
-def violates(
-    rule: str,
-    *,
-    detector: Detector = "tests",
-    spec: Mapping[str, Any] | None = None,
-    tiers: Iterable[str] = (),
-    entry_point: str | None = None,
-) -> Callable[[type[_Class]], type[_Class]]:
+def listed(rule, *, detector, on="changed", spec=None, tiers=(), entry_point=None):
     """
-    List a class among those that break *rule*.
+    List a fault among those that break *rule*.
 
-    It is a subclass of FaultyStream or FaultyBackend, or any class with a static method `load`.
+    It is a subclass of FaultyStream or FaultyBackend, or the one function that takes the place of
+    their method *on*; of `load`, for a backend of another make.
     """
 
-    def listed(kind: type[_Class]) -> type[_Class]:
-        def make(model: str | None = None) -> Backend:
+    def list_fault(fault):
+        kind = fault if isinstance(fault, type) else _class_of(fault, on)
+
+        def make(model=None):
             if not issubclass(kind, FaultyStream | FaultyBackend):
-                loaded: Backend = kind.load(model)  # type: ignore[attr-defined]  # see above
-                return loaded
-            load(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist
+                return kind.load(model)
+            load_scripted(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist
             return kind() if issubclass(kind, FaultyBackend) else FaultyBackend(kind)
 
         _CASES.append(
@@ -250,7 +288,6 @@ def violates(
                 name=kind.__name__,
                 rule=rule,
                 detector=detector,
-                kind=CLASSES[kind.__module__.rpartition(".")[2]],
                 sentence=" ".join((kind.__doc__ or "").split()),
                 make=make,
                 spec=spec or {},
@@ -258,53 +295,90 @@ def violates(
                 entry_point=entry_point,
             )
         )
-        return kind
+        return fault
 
-    return listed
-
-
-#: The same for a class that breaks no other rule.
-breaks = partial(violates, detector="its rule alone")
+    return list_fault
 
 
-def faulty_cases(*detectors: Detector) -> tuple[FaultyCase, ...]:
+alone: Callable[..., Any] = partial(listed, detector="its rule alone")
+by_tests: Callable[..., Any] = partial(listed, detector="tests")
+in_sessions: Callable[..., Any] = partial(listed, detector="sessions")
+
+
+def _class_of(fault, on):
+    """Return the class whose method *on* is the function *fault*."""
+    name = "".join(part.capitalize() for part in fault.__name__.split("_"))
+    bases = (FaultyBackend if on in ("taken", "warmup", "close") else FaultyStream,)
+    members = {"__doc__": fault.__doc__, on: fault}
+    if on == "load":
+        bases, members = (), {**members, on: staticmethod(fault)}
+    return type(name, bases, members)
+
+
+def faulty_cases(*detectors):
     """Return the faulty backends that one of *detectors* must detect, all by default."""
-    for module in CLASSES:
+    for module in MODULES:
         importlib.import_module(f"faulty_backends.{module}")
     return tuple(case for case in _CASES if not detectors or case.detector in detectors)
 
 
-def broken_rules(under_test: BackendUnderTest) -> dict[str, RuleResult]:
-    """Run the suite on a backend in this process; return the rules that it breaks."""
+def outcomes(under_test, *, rule=None):
+    """Yield the outcomes of the tests of *rule*, or of all, run in this process."""
     suite = BackendConformance()
-    tests = list(rule_tests(BackendConformance))
     try:
-        with redirect_stdout(io.StringIO()):
-            outcomes = []
-            for declared, test in tests:
-                outcomes.append(examine(declared, partial(test, suite), under_test))
-                outcomes += findings(declared, under_test)
+        for declared, test in rule_tests(BackendConformance):
+            if rule in (None, declared.id):
+                with redirect_stdout(io.StringIO()):
+                    outcome = examine(declared, partial(test, suite), under_test)
+                    found = findings(declared, under_test)
+                yield from (outcome, *found)
     finally:
         under_test.close()
+
+
+def broken_rules(under_test):
+    """Run the suite on a backend in this process; return the results of the rules it breaks."""
     results = judge_all(
-        [declared for declared, _ in tests],
-        outcomes,
+        [declared for declared, _ in rule_tests(BackendConformance)],
+        list(outcomes(under_test)),
         deviations=under_test.spec.deviations,
         suite=SUITE_VERSION,
     )
     return {result.id: result for result in results if result.outcome in ("fail", "stale")}
 
 
-def with_tokens(emission: Emission, **changes: Any) -> Emission:
-    """Return *emission* with the same changes made to each token."""
-    tokens = tuple(attrs.evolve(token, **changes) for token in emission.committed)
-    return emission.replace(committed=tokens)
+def each(emission, change):
+    """Return *emission* with *change* made to each token."""
+    return emission.replace(committed=tuple(map(change, emission.committed)))
 
 
-def edited(emission: Emission, index: int, **changes: Any) -> Emission:
-    """Return *emission* with changes to one token; the same where it has no such token."""
+def edited(emission, index, **changes):
+    """Return *emission* with changes, values or functions of them, to the token at *index*."""
     tokens = list(emission.committed)
-    if not -len(tokens) <= index < len(tokens):
-        return emission
-    tokens[index] = attrs.evolve(tokens[index], **changes)
+    if -len(tokens) <= index < len(tokens):
+        tokens[index] = edit(tokens[index], **changes)
     return emission.replace(committed=tuple(tokens))
+
+
+def edit(token, **changes):
+    """Return *token* with changes, each a value or a function of the value so far."""
+    values = {
+        name: change(getattr(token, name)) if callable(change) else change
+        for name, change in changes.items()
+    }
+    return attrs.evolve(token, **values)
+
+
+def without(emission, first=1):
+    """Return *emission* without its first words."""
+    return emission.replace(committed=emission.committed[first:])
+
+
+def again(token):
+    """Return *token* once more, directly after itself."""
+    return attrs.evolve(token, text=f" {token.text.strip()}", start=token.end)
+
+
+def end_of(stream):
+    """Return the end of the audio and silences of a faulty stream."""
+    return float(stream.stream._input._timeline.end)

@@ -1,74 +1,96 @@
-"""Faulty backends that break ERR."""
+"""Faults around an engine that fails: ERR."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream, breaks, violates
+from faulty_backends.base import (
+    FaultyBackend,
+    FaultyStream,
+    LosingStream,
+    again,
+    alone,
+    by_tests,
+    in_sessions,
+)
 from wlk_core import Emission
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.online import LocalAgreementRecognizer
 
-if TYPE_CHECKING:
-    from wlk_conformance.scripted import ScriptedEngine
-    from wlk_core import ASRToken
-    from wlk_core.online import Hypothesis
-
-__all__: list[str] = []
+NOTHING = Emission((), 0.0, 0.0)
 
 
-@breaks("ERR-01")
-class TurnsFailureIntoSilence(FaultyStream):
+def is_broken(error):
+    """Return whether the stream is over."""
+    return isinstance(error, StreamBroken)
+
+
+@alone("ERR-01", on="failed")
+def turns_failure_into_silence(stream, error, call):
     """Returns no text where its engine fails at a silence."""
-
-    def start_silence(self) -> Emission:
-        """Return nothing."""
-        try:
-            return super().start_silence()
-        except StreamBroken:
-            raise
-        except BackendError:
-            return Emission((), 0.0, 0.0)
+    if call != "start_silence" or is_broken(error):
+        raise error
+    return NOTHING
 
 
-@breaks("ERR-01")
-class HidesTheCause(FaultyStream):
-    """Raises BackendError without the cause."""
-
-    def finish(self) -> Emission:
-        """Hide it."""
-        try:
-            return super().finish()
-        except StreamBroken:
-            raise
-        except BackendError as error:
-            raise BackendError(str(error)) from None
+@alone("ERR-01", on="failed")
+def hides_the_cause(stream, error, call):
+    """Raises BackendError without the cause from finish."""
+    if call != "finish" or is_broken(error):
+        raise error
+    raise BackendError(str(error)) from None
 
 
-@breaks("ERR-01")
-class DropsErrorAfterText(FaultyStream):
+@alone("ERR-01", on="process_iter")
+def drops_error_after_text(stream, is_last=False):
     """Drops the error of a step if earlier steps of the same call committed text."""
-
-    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Repeat a call whose earlier steps committed text."""
-        try:
-            return super().process_iter(is_last)
-        except StreamBroken:
+    try:
+        return FaultyStream.process_iter(stream, is_last)
+    except BackendError as error:
+        if is_broken(error) or not error.committed:
             raise
-        except BackendError as error:
-            if not error.committed:
-                raise
-            return super().process_iter(is_last)
+        return FaultyStream.process_iter(stream, is_last)
 
 
-@breaks("ERR-02")
+@by_tests("ERR-01", on="failed")
+def takes_time_out_for_silence(stream, error, call):
+    """Returns no words where the client of its engine timed out, and raises any other error."""
+    if call not in ("process_iter", "is_last") or not isinstance(error.__cause__, TimeoutError):
+        raise error
+    return NOTHING
+
+
+@in_sessions("ERR-01")
+class HidesLaterErrors(FaultyStream):
+    """Turns an engine error into silence after the tenth call of a stream."""
+
+    last = NOTHING
+
+    def changed(self, emission, call):
+        self.last = emission
+        return emission
+
+    def failed(self, error, call):
+        if self.calls <= 10 or is_broken(error):
+            raise error
+        return self.last.replace(committed=())
+
+
+@in_sessions("ERR-01", on="failed")
+def raises_raw_error_at_silence(stream, error, call):
+    """Raises the engine's own error at a silence."""
+    if call == "start_silence" and error.__cause__ is not None:
+        raise error.__cause__
+    raise error
+
+
+@alone("ERR-02")
 class KeepsStateOfFailedCall(FaultyBackend):
     """Keeps the cache of a failed engine call, and loses a word when the call is repeated."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self._open_stream = _open_with_cache
 
@@ -76,11 +98,11 @@ class KeepsStateOfFailedCall(FaultyBackend):
 class _CachedTranscriber:
     """An engine call that takes a repeated buffer for new audio after cached audio."""
 
-    def __init__(self, engine: ScriptedEngine) -> None:
+    def __init__(self, engine):
         self.engine = engine
         self.cached_samples = 0
 
-    def __call__(self, audio: Any, **options: Any) -> Hypothesis:
+    def __call__(self, audio, **options):
         """Lose the last word of a buffer that the cache has."""
         hypothesis = self.engine.transcribe(audio, **options)
         is_cached = len(audio) == self.cached_samples
@@ -88,7 +110,7 @@ class _CachedTranscriber:
         return attrs.evolve(hypothesis, words=hypothesis.words[:-1]) if is_cached else hypothesis
 
 
-def _open_with_cache(engine: Any, config: Any, calls: Any) -> Any:
+def _open_with_cache(engine, config, calls):
     return partial(
         LocalAgreementRecognizer,
         calls.wrap(_CachedTranscriber(engine)),
@@ -97,85 +119,159 @@ def _open_with_cache(engine: Any, config: Any, calls: Any) -> Any:
     )
 
 
-@violates("ERR-02")
-class LosesWordOnFailure(FaultyStream):
-    """Loses the word it was about to commit when its engine failed."""
+@by_tests("ERR-02")
+class LosesWordOnFailure(LosingStream):
+    """Loses the word it was about to commit when its engine failed in process_iter."""
 
-    has_failed = False
-
-    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Note the failure."""
-        try:
-            return super().process_iter(is_last)
-        except BackendError:
-            self.has_failed = True
-            raise
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Drop a word."""
-        del call
-        if not self.has_failed or not emission.committed:
-            return emission
-        self.has_failed = False
-        return emission.replace(committed=emission.committed[1:])
+    def failed(self, error, call):
+        self.is_due = self.is_due or call in ("process_iter", "is_last")
+        raise error
 
 
-@breaks("ERR-02")
+@alone("ERR-02")
 class FinishedByFailedFinish(FaultyStream):
     """Is finished although finish failed."""
 
-    has_failed = False
-
-    def finish(self) -> Emission:
-        """Return nothing after a failure."""
-        if self.has_failed:
+    def finish(self):
+        if self.is_due:
             return Emission((), self.stream.stats.audio_seconds, 0.0)
-        try:
-            return super().finish()
-        except StreamBroken:
-            raise
-        except BackendError:
-            self.has_failed = True
-            raise
+        return super().finish()
+
+    def failed(self, error, call):
+        self.is_due = call == "finish" and not is_broken(error)
+        raise error
 
 
-@breaks("ERR-03")
-class RetriesForever(FaultyStream):
-    """Never raises StreamBroken from process_iter."""
+@in_sessions("ERR-02")
+class LosesWordAtSecondFailure(LosingStream):
+    """Loses the next word after the second failure of its engine."""
 
-    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Report it as a failure that may be retried."""
-        try:
-            return super().process_iter(is_last)
-        except StreamBroken as error:
-            raise BackendError("try again") from error
+    failures = 0
+
+    def failed(self, error, call):
+        self.failures += 1
+        self.is_due = self.is_due or self.failures == 2
+        raise error
 
 
-@breaks("ERR-04")
-class FailureAffectsOthers(FaultyStream):
-    """Loses a word of the other streams when its engine fails."""
+@in_sessions("ERR-02")
+class RepeatsWordAfterFailedFlush(FaultyStream):
+    """Commits the last word of a flush twice if the flush had to be repeated."""
 
-    is_infected = False
+    def failed(self, error, call):
+        self.is_due = call in ("start_silence", "finish")
+        raise error
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.backend.marks.setdefault("streams", []).append(self)
-        del self.backend.marks["streams"][:-5]
-
-    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Spread the failure."""
-        try:
-            return super().process_iter(is_last)
-        except BackendError:
-            for other in self.backend.marks["streams"]:
-                other.is_infected = other.is_infected or other is not self
-            raise
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Drop a word."""
-        del call
-        if not self.is_infected or not emission.committed:
+    def changed(self, emission, call):
+        if not self.strikes(emission):
             return emission
-        self.is_infected = False
-        kept: tuple[ASRToken, ...] = emission.committed[1:]
-        return emission.replace(committed=kept)
+        return emission.replace(committed=(*emission.committed, again(emission.committed[-1])))
+
+
+@alone("ERR-03", on="failed")
+def retries_forever(stream, error, call):
+    """Never raises StreamBroken from process_iter."""
+    if is_broken(error) and call in ("process_iter", "is_last"):
+        raise BackendError("try again") from error
+    raise error
+
+
+@by_tests("ERR-03", on="end_silence")
+def accepts_silence_when_broken(stream, seconds, offset=None):
+    """Accepts a silence once it is broken."""
+    try:
+        FaultyStream.end_silence(stream, seconds, offset)
+    except StreamBroken:
+        return
+
+
+@by_tests("ERR-03", on="failed")
+def takes_turn_when_broken(stream, error, call):
+    """Returns nothing for a speaker turn once it is broken, instead of refusing it."""
+    if call != "new_speaker" or not is_broken(error):
+        raise error
+    return Emission((), stream.stream.stats.audio_seconds, 0.0)
+
+
+@by_tests("ERR-03", on="reset")
+def stays_broken_after_reset(stream):
+    """Refuses a reset once it is broken."""
+    stream.stream.end_silence(0.0)
+    FaultyStream.reset(stream)
+
+
+@by_tests("ERR-03", on="insert_audio_chunk")
+def forgets_failures_at_insert(stream, audio, end_time=None):
+    """Counts its failures from the last insert on, so that it never breaks while audio comes."""
+    FaultyStream.insert_audio_chunk(stream, audio, end_time)
+    stream.stream._failures = 0
+
+
+@in_sessions("ERR-03")
+class BreaksAtSecondFailure(FaultyStream):
+    """Breaks the stream at the second failure in a row."""
+
+    in_a_row = 0
+
+    def failed(self, error, call):
+        self.in_a_row += 1
+        if self.in_a_row == 2:
+            raise StreamBroken("the engine failed twice") from error.__cause__
+        raise error
+
+    def changed(self, emission, call):
+        self.in_a_row = 0
+        return emission
+
+
+@in_sessions("ERR-03")
+class CountsFailuresOverReset(FaultyStream):
+    """Adds the failures before a reset to those after it, and breaks too early."""
+
+    lasting = (*FaultyStream.lasting, "failures")
+    failures = 0
+
+    def failed(self, error, call):
+        self.failures += 1
+        if self.failures < 4 or is_broken(error):
+            raise error
+        raise StreamBroken(f"broken: {error}") from error.__cause__
+
+    def changed(self, emission, call):
+        self.failures = 0
+        return emission
+
+
+@alone("ERR-04")
+class FailureAffectsOthers(LosingStream):
+    """Loses a word of the other streams when its engine fails in process_iter."""
+
+    def failed(self, error, call):
+        for other in list(self.backend.streams):
+            is_hit = call == "process_iter" and other.number > self.backend.streams_opened - 5
+            other.is_due = other.is_due or (is_hit and other is not self)
+        raise error
+
+
+@by_tests("ERR-04")
+class FailureBreaksNeighbours(FaultyStream):
+    """Breaks every stream of the backend once engine calls of one have failed four times."""
+
+    def process_iter(self, is_last=False):
+        if self.backend.marks.get("failures", 0) >= 4:
+            raise StreamBroken("the engine failed too often")
+        return super().process_iter(is_last)
+
+    def failed(self, error, call):
+        self.backend.marks["failures"] = self.backend.marks.get("failures", 0) + 1
+        raise error
+
+
+@in_sessions("ERR-04")
+class BrokenNeighbourLosesWord(LosingStream):
+    """Loses a word of the other streams when one is broken."""
+
+    def failed(self, error, call):
+        for other in list(self.backend.streams) if is_broken(error) else ():
+            other.is_due = other is not self
+        raise error

@@ -1,120 +1,147 @@
-"""Faulty backends that break PKG."""
+"""Faults of plugins and of what they declare: PKG."""
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any
 
-from faulty_backends.base import FaultyBackend, FaultyStream, breaks
+from faulty_backends.base import (
+    FaultyStream,
+    alone,
+    by_tests,
+    each,
+    edit,
+    in_sessions,
+)
+from faulty_backends.plugins import FRAMED
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import ModelNotFoundError
 
-if TYPE_CHECKING:
-    from wlk_core import Backend, Emission
+FEW = frozenset({"hypothesis", "word-times", "speaker-turns"})
 
-__all__: list[str] = []
+# Streams without a fault, whose declaration or plugin has one.
+for listed, rule, name, sentence, how in (
+    (alone, "PKG-01", "DeclaresUnknownApi",
+     "Declares a plugin API that this core does not support.", {"spec": {"api": 99}}),
+    (alone, "PKG-01", "DeclaresUnknownDeviation",
+     "Declares a deviation from a rule that does not exist.",
+     {"spec": {"deviations": {"SIL-99": "no such rule"}}}),
+    (alone, "PKG-01", "ReturnsUndeclaredProbabilities",
+     "Returns probabilities that its spec does not declare.", {"spec": {"capabilities": FEW}}),
+    (alone, "PKG-02", "ImportsNumpy", "Its plugin module imports numpy.",
+     {"entry_point": "faulty_backends.plugin_with_heavy_import"}),
+    (by_tests, "PKG-02", "ImportsNumpyInItsHook",
+     "Imports numpy when it is asked for its backends, and not before.",
+     {"entry_point": "faulty_backends.plugins:HeavyHook"}),
+    (by_tests, "PKG-02", "ImportsModuleThatImportsNumpy",
+     "Imports a module of its own that imports numpy.",
+     {"entry_point": "faulty_backends.plugin_with_heavy_helper"}),
+    (alone, "PKG-05", "HidesMissingFramework",
+     "Raises a RuntimeError where its framework is missing.",
+     {"spec": FRAMED, "entry_point": "faulty_backends.plugins:Framed"}),
+    (by_tests, "PKG-05", "CannotBeListedWithoutFramework",
+     "Imports its framework with its plugin module, so that it is not listed without it.",
+     {"spec": FRAMED, "entry_point": "faulty_backends.plugin_with_framework_at_import"}),
+    (by_tests, "PKG-05", "NamesNoFrameworkCommand",
+     "Raises BackendUnavailable without its framework, and names no command that installs it.",
+     {"spec": FRAMED, "entry_point": "faulty_backends.plugins:WithoutCommand"}),
+):  # fmt: skip
+    listed(rule, **how)(type(name, (FaultyStream,), {"__doc__": sentence}))
 
 
-@breaks("PKG-01", spec={"api": 99})
-class DeclaresUnknownApi(FaultyStream):
-    """Declares a plugin API that this core does not support."""
+@in_sessions("PKG-01")
+def probability_above_one(stream, emission, call):
+    """Returns a probability above 1 for a word of more than 0.9 s."""
+    return each(emission, lambda t: edit(t, probability=max(1.0, (t.end - t.start) / 0.9)))
 
 
-@breaks("PKG-01", spec={"deviations": {"SIL-99": "no such rule"}})
-class DeclaresUnknownDeviation(FaultyStream):
-    """Declares a deviation from a rule that does not exist."""
-
-
-@breaks(
-    "PKG-01",
-    spec={"capabilities": frozenset({"hypothesis", "word-times", "speaker-turns"})},
-)
-class ReturnsUndeclaredProbabilities(FaultyStream):
-    """Returns probabilities that its spec does not declare."""
-
-
-@breaks("PKG-02", entry_point="faulty_backends.plugin_with_heavy_import")
-class ImportsNumpy(FaultyStream):
-    """Its plugin module imports numpy."""
-
-
-@breaks("PKG-03")
-class RaisesKeyErrorForUnknownModel:
+@alone("PKG-03", on="load")
+def raises_key_error_for_unknown_model(model):
     """Raises the KeyError of its own table of models."""
-
-    @staticmethod
-    def load(model: str | None) -> Backend:
-        """Look up the model."""
-        return {None: ScriptedBackend, "digits": ScriptedBackend}[model]()
+    return {None: ScriptedBackend, "digits": ScriptedBackend}[model]()
 
 
-@breaks("PKG-03")
-class ConnectsForLocalPath:
+@alone("PKG-03", on="load")
+def connects_for_local_path(model):
     """Connects to the network for a model that is a local path."""
-
-    @staticmethod
-    def load(model: str | None) -> Backend:
-        """Try to connect before looking."""
-        if model == "digits":
-            return ScriptedBackend()
-        try:
-            socket.create_connection(("127.0.0.1", 9), timeout=0.01).close()
-        except OSError as error:
-            raise ModelNotFoundError(f"no model {model}; try wlk-core pull {model}") from error
-        raise ModelNotFoundError(f"no model {model}; try wlk-core pull {model}")
-
-
-@breaks("PKG-04")
-class DropsOptions(FaultyBackend):
-    """Accepts any option of a stream and ignores it."""
-
-    def create_processor(
-        self, *, language: str | None = None, task: str = "transcribe", **options: Any
-    ) -> Any:
-        """Drop the options that the core would refuse."""
-        del options
-        return super().create_processor(language=language, task=task)
-
-
-@breaks("PKG-04")
-class IgnoresUnknownLanguage(FaultyBackend):
-    """Ignores a language that it does not support."""
-
-    def create_processor(
-        self, *, language: str | None = None, task: str = "transcribe", **options: Any
-    ) -> Any:
-        """Drop an unknown language."""
-        known = language if language in self.spec.languages else None
-        return super().create_processor(language=known, task=task, **options)
-
-
-@breaks(
-    "PKG-05",
-    spec={"requires": {"pytest": "pip install pytest"}},
-    entry_point="faulty_backends.plugin_without_framework",
-)
-class HidesMissingFramework(FaultyStream):
-    """Raises a RuntimeError where its framework is missing."""
-
-
-@breaks("PKG-06")
-class Prints(FaultyStream):
-    """Prints a line at every step."""
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Print and pass on."""
-        print(f"{call}: {emission.processed_up_to:.2f} s")  # noqa: T201 -- the fault
-        return emission
-
-
-@breaks("PKG-06")
-class PrintsWhenLoaded:
-    """Prints a line when it is loaded."""
-
-    @staticmethod
-    def load(model: str | None) -> Backend:
-        """Print and load."""
-        if model != "digits":
-            raise ModelNotFoundError(f"no model {model}; try --model digits")
-        print("loading ...")  # noqa: T201 -- the fault
+    if model == "digits":
         return ScriptedBackend()
+    try:
+        socket.create_connection(("127.0.0.1", 9), timeout=0.01).close()
+    except OSError as error:
+        raise ModelNotFoundError(f"no model {model}; try wlk-core pull {model}") from error
+    raise ModelNotFoundError(f"no model {model}; try wlk-core pull {model}")
+
+
+@by_tests("PKG-03", on="load")
+def names_no_command(model):
+    """Raises ModelNotFoundError for an unknown model, and names no command that helps."""
+    if model != "digits":
+        raise ModelNotFoundError(f"no model {model}")
+    return ScriptedBackend()
+
+
+@alone("PKG-04", on="taken")
+def drops_options(backend, arguments):
+    """Accepts any option of a stream and ignores it."""
+    return {name: arguments[name] for name in ("language", "task") if name in arguments}
+
+
+@alone("PKG-04", on="taken")
+def ignores_unknown_language(backend, arguments):
+    """Ignores a language that it does not support."""
+    language = arguments.get("language")
+    return {**arguments, "language": language if language in backend.spec.languages else None}
+
+
+@by_tests("PKG-04", on="taken")
+def ignores_unknown_task(backend, arguments):
+    """Transcribes where an unknown task is requested."""
+    return {**arguments, "task": "transcribe"}
+
+
+@by_tests("PKG-04", on="taken")
+def ignores_its_tick(backend, arguments):
+    """Checks tick_seconds and never passes it on."""
+    ScriptedBackend.create_processor(backend, **arguments).close()
+    arguments.pop("tick_seconds", None)
+    return arguments
+
+
+@by_tests("PKG-04", on="taken")
+def clamps_options(backend, arguments):
+    """Takes a number out of its range for the limit of the range."""
+    if isinstance(arguments.get("tick_seconds"), int | float):
+        arguments["tick_seconds"] = min(10.0, max(0.1, arguments["tick_seconds"]))
+    return arguments
+
+
+@by_tests("PKG-04", on="taken")
+def drops_option_of_other_policy(backend, arguments):
+    """Drops an option that the chosen policy does not take."""
+    if arguments.get("policy") == "native":
+        arguments.pop("tick_seconds", None)
+    return arguments
+
+
+@alone("PKG-06")
+def prints(stream, emission, call):
+    """Prints a line at every step."""
+    print(f"{call}: {emission.processed_up_to:.2f} s")
+    return emission
+
+
+@alone("PKG-06", on="load")
+def prints_when_loaded(model):
+    """Prints a line when it is loaded."""
+    if model != "digits":
+        raise ModelNotFoundError(f"no model {model}; try --model digits")
+    print("loading ...")
+    return ScriptedBackend()
+
+
+@in_sessions("PKG-06")
+def prints_at_fourth_flush(stream, emission, call):
+    """Prints a line at the fourth flush."""
+    if stream.flushes == 4 and call != "process_iter":
+        print("the cache is full")
+    return emission

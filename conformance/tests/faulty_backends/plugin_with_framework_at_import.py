@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import attrs
 import pytest  # noqa: F401 -- the fault
 
-from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_core.plugins import hookimpl
+from faulty_backends.plugins import Framed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from wlk_core.plugins import BackendSpec
-
-__all__ = ["wlk_backends"]
-
-
-@hookimpl
-def wlk_backends() -> Iterable[BackendSpec]:
-    """Offer the scripted backend."""
-    return [attrs.evolve(SCRIPTED_SPEC, requires={"pytest": "pip install pytest"})]
+wlk_backends = Framed.wlk_backends

@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from faulty_backends.plugin_with_heavy_import import wlk_backends
-
-__all__ = ["wlk_backends"]
+from faulty_backends.plugin_with_heavy_import import wlk_backends  # noqa: F401 -- the hook

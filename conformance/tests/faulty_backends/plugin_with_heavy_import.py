@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np  # noqa: F401 -- the fault
 
-from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_core.plugins import hookimpl
+from faulty_backends.plugins import Sound
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from wlk_core.plugins import BackendSpec
-
-__all__ = ["wlk_backends"]
-
-
-@hookimpl
-def wlk_backends() -> Iterable[BackendSpec]:
-    """Offer the scripted backend."""
-    return [SCRIPTED_SPEC]
+wlk_backends = Sound.wlk_backends

@@ -1,65 +1,96 @@
-"""Faulty backends that break QUAL."""
+"""Faults of quality on known speech: QUAL."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
 
-from faulty_backends.base import FaultyStream, breaks
+from faulty_backends.base import FaultyStream, again, alone, by_tests, each, edit
 from wlk_core import ASRToken
 
-if TYPE_CHECKING:
-    from wlk_core import Emission
-
-__all__: list[str] = []
-
-LONG = 25.0  # seconds
+THANKS = (ASRToken(1.0, 1.5, "Thank you.", 1.0, None, "en"),)
 
 
-@breaks("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": -0.01}})
+@alone("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": -0.01}})
 class ExceedsDeclaredErrors(FaultyStream):
     """Declares a word error rate that it does not reach."""
 
 
-@breaks("QUAL-02", tiers=("speech",))
-class InventsWords(FaultyStream):
-    """Commits thanks in half a minute without speech."""
+@by_tests("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": 0.02}})
+def loses_words_after_eighth(stream, emission, call):
+    """Drops every word after the eighth, and declares two errors in a hundred words."""
+    return emission.replace(committed=emission.committed[: max(0, 8 - stream.words)])
 
-    has_spoken = False
 
-    def finish(self) -> Emission:
-        """Commit thanks."""
-        emission = super().finish()
-        if self.has_spoken or self.stream.stats.audio_seconds < LONG:
-            return emission
-        self.has_spoken = True
-        return emission.replace(committed=(ASRToken(1.0, 1.5, "Thank you.", 1.0, None, "en"),))
+@by_tests("QUAL-01", tiers=("speech",), spec={"bounds": {"word_start_median": 0.02}})
+def exceeds_declared_start_error(stream, emission, call):
+    """Starts every word 50 ms late, and declares a median of 20 ms."""
+    return each(emission, lambda token: edit(token, start=min(token.start + 0.05, token.end)))
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Note whether there was text."""
-        del call
-        self.has_spoken = self.has_spoken or bool(emission.committed)
+
+class InventingStream(FaultyStream):
+    """A stream that commits thanks at the end of half a minute whose level is in `levels`."""
+
+    levels = (-1.0, 2.0)
+    level = 0.0
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.level = max(self.level, float(np.abs(audio).max(initial=0.0)))
+
+    def changed(self, emission, call):
+        low, high = self.levels
+        is_due = call == "finish" and not self.words and self.stream.stats.audio_seconds > 25
+        is_due = is_due and not emission.committed and low < self.level < high
+        return emission.replace(committed=THANKS) if is_due else emission
+
+
+@alone("QUAL-02", tiers=("speech",))
+class InventsWords(InventingStream):
+    """Commits thanks, once, in half a minute without speech."""
+
+    def changed(self, emission, call):
+        emission = super().changed(emission, call)
+        self.words += emission.committed is THANKS
         return emission
 
 
-@breaks("QUAL-04")
+@by_tests("QUAL-02", tiers=("speech",))
+class InventsWordsInLowNoise(InventingStream):
+    """Commits thanks in half a minute of noise that is hardly audible."""
+
+    levels = (0.0, 0.05)
+
+
+@by_tests("QUAL-02", tiers=("speech",))
+class InventsWordsInTones(InventingStream):
+    """Commits thanks in half a minute of tones."""
+
+    levels = (0.049, 2.0)
+
+
+@alone("QUAL-04")
 class DropsWordsAfterQuiet(FaultyStream):
     """Drops two words of three in a stream whose first word follows more than a second of quiet."""
 
-    count = 0
     is_quiet = False
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Drop them."""
-        del call
+    def changed(self, emission, call):
         kept = []
-        for token in emission.committed:
-            self.is_quiet = 1.1 < token.start < 1.3 if not self.count else self.is_quiet
-            if not self.is_quiet or self.count % 3 == 0:
+        for number, token in enumerate(emission.committed, self.words):
+            self.is_quiet = 1.1 < token.start < 1.3 if not number else self.is_quiet
+            if not self.is_quiet or number % 3 == 0:
                 kept.append(token)
-            self.count += 1
         return emission.replace(committed=tuple(kept))
 
-    def reset(self) -> None:
-        """Start over."""
-        self.count = 0
-        self.stream.reset()
+
+@by_tests("QUAL-04")
+def answers_with_one_word(stream, emission, call):
+    """Commits the same word for every word."""
+    return each(emission, lambda token: edit(token, text=" you"))
+
+
+@by_tests("QUAL-04")
+def commits_every_word_twice(stream, emission, call):
+    """Commits every word twice."""
+    twice = [token for first in emission.committed for token in (first, again(first))]
+    return emission.replace(committed=tuple(twice))

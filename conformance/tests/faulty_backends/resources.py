@@ -1,76 +1,164 @@
-"""Faulty backends that break RES."""
+"""Faults of memory and work, and counters that hide them: RES."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import attrs
-
-from faulty_backends.base import FaultyStream, breaks
-
-if TYPE_CHECKING:
-    from wlk_core import Emission, StreamStats
-
-__all__: list[str] = []
+from faulty_backends.base import FaultyStream, alone, by_tests, edit, in_sessions
 
 
-class _Counting(FaultyStream):
-    """Keeps the processed time for its counters."""
+class ProcessedStream(FaultyStream):
+    """A stream that knows its processed time."""
 
     processed = 0.0
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Note the time."""
-        del call
+    def changed(self, emission, call):
         self.processed = emission.processed_up_to
         return emission
 
-    def reset(self) -> None:
-        """Start over."""
-        self.processed = 0.0
-        self.stream.reset()
-
-    def close(self) -> None:
-        """Start over."""
+    def close(self):
         self.processed = 0.0
         self.stream.close()
 
 
-@breaks("RES-01")
-class KeepsEverything(_Counting):
+@alone("RES-01")
+class KeepsEverything(ProcessedStream):
     """Keeps a kilobyte for each second of the stream."""
 
-    @property
-    def stats(self) -> StreamStats:
-        """Count it."""
-        stats: StreamStats = self.stream.stats
-        held = (stats.state_bytes or 0) + round(1000 * self.processed)
-        return attrs.evolve(stats, state_bytes=held)
+    def counted(self, stats):
+        return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
-@breaks("RES-02")
-class DecodesEverythingAgain(_Counting):
+@by_tests("RES-01")
+class HidesItsGrowth(FaultyStream):
+    """Keeps a kilobyte for each second of the stream, and does not count it."""
+
+    def begin(self):
+        self.kept = []
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.kept.append(self.copied(audio))
+
+    def copied(self, audio):
+        """Return what is kept of *audio*."""
+        return bytes(len(audio) // 16)
+
+
+@by_tests("RES-01")
+class NeverTrimsItsAudio(HidesItsGrowth):
+    """Keeps all audio, and counts what its window needs."""
+
+    def copied(self, audio):
+        return audio.tobytes()
+
+
+def hoard(stream):
+    """Keep eight kilobytes on the backend, which `state_bytes` does not count."""
+    stream.backend.marks.setdefault("kept", []).append(bytes(8 * 1024))
+
+
+@by_tests("RES-01", on="begin")
+def keeps_memory_of_each_life(stream):
+    """Keeps eight kilobytes at each reset."""
+    if stream.life:
+        hoard(stream)
+
+
+@by_tests("RES-01", on="new_speaker")
+def keeps_memory_of_each_turn(stream, change):
+    """Keeps eight kilobytes at each speaker turn."""
+    hoard(stream)
+    return FaultyStream.new_speaker(stream, change)
+
+
+@by_tests("RES-01")
+class KeepsMemoryOfEachStream(FaultyStream):
+    """Keeps eight kilobytes when a stream is closed."""
+
+    def close(self):
+        self.stream.close()
+        hoard(self)
+
+
+@in_sessions("RES-01", on="counted")
+def stops_counting_its_state(stream, stats):
+    """Reports no state_bytes from the third flush on."""
+    return edit(stats, state_bytes=None) if stream.flushes >= 3 else stats
+
+
+@alone("RES-02")
+class DecodesEverythingAgain(ProcessedStream):
     """Runs its decoder over all audio since the start of the stream."""
 
-    @property
-    def stats(self) -> StreamStats:
-        """Count it."""
-        stats: StreamStats = self.stream.stats
+    def counted(self, stats):
         extra = round(min(self.processed, stats.audio_seconds) ** 2)
-        return attrs.evolve(stats, decoder_positions=(stats.decoder_positions or 0) + extra)
+        return edit(stats, decoder_positions=(stats.decoder_positions or 0) + extra)
 
 
-@breaks("RES-03", spec={"max_delay": 0.4})
+@by_tests("RES-02", on="process_iter")
+def hides_engine_calls(stream, is_last=False):
+    """Runs its engine once more for each minute of the stream, and does not count it."""
+    for _ in range(int(stream.stream.stats.audio_seconds / 60)):
+        stream.backend.engine_calls.wrap(int)()
+    return FaultyStream.process_iter(stream, is_last)
+
+
+@in_sessions("RES-02", on="counted")
+def counter_goes_back(stream, stats):
+    """Begins its counters anew at the second flush."""
+    return stats if stream.flushes < 2 else edit(stats, decoder_forwards=0)
+
+
+@in_sessions("RES-02", on="counted")
+def stops_counting_its_work(stream, stats):
+    """Reports no encoder_frames from the third flush on."""
+    return edit(stats, encoder_frames=None) if stream.flushes >= 3 else stats
+
+
+@in_sessions("RES-02")
+class FreezesItsCounters(FaultyStream):
+    """Counts no more work after twenty seconds of audio."""
+
+    frozen = None
+
+    def counted(self, stats):
+        if stats.audio_seconds < 20 or self.frozen is None:
+            self.frozen = stats
+        names = ("encoder_frames", "decoder_positions", "decoder_forwards", "detokenised_ids")
+        return edit(stats, **{name: getattr(self.frozen, name) for name in names})
+
+
+@alone("RES-03", spec={"max_delay": 0.4})
 class ExceedsDeclaredDelay(FaultyStream):
     """Declares a delay that it does not keep."""
 
 
-@breaks("RES-04")
-class DetokenisesAllIdsAgain(FaultyStream):
-    """Passes each id to its detokeniser forty times."""
+@by_tests("RES-03")
+class ReportsBacklogLate(FaultyStream):
+    """Reports four seconds less as processed than it has processed, until a flush."""
 
-    @property
-    def stats(self) -> StreamStats:
-        """Count it."""
-        stats: StreamStats = self.stream.stats
-        return attrs.evolve(stats, detokenised_ids=40 * (stats.detokenised_ids or 0))
+    processed = 0.0
+
+    def changed(self, emission, call):
+        """Report no time as stable."""
+        late = 4.0 if call == "process_iter" else 0.0
+        self.processed = max(self.processed, emission.processed_up_to - late)
+        return emission.replace(processed_up_to=self.processed, stable_up_to=0.0)
+
+
+@alone("RES-04", on="counted")
+def detokenises_all_ids_again(stream, stats):
+    """Passes each id to its detokeniser forty times."""
+    return edit(stats, detokenised_ids=40 * (stats.detokenised_ids or 0))
+
+
+@by_tests("RES-04", on="counted")
+def detokenises_more_after_each_pause(stream, stats):
+    """Passes each id to its detokeniser more often after each pause, from the third on."""
+    times = 10 * max(1, stream.silences - 2)
+    return edit(stats, detokenised_ids=times * (stats.detokenised_ids or 0))
+
+
+@by_tests("RES-04", on="counted")
+def counts_forwards_by_the_hundred(stream, stats):
+    """Counts a hundred forward passes as one, so that each of its ids seems detokenised often."""
+    return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) // 100)

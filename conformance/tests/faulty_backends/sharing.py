@@ -1,146 +1,362 @@
-"""Faulty backends that break ISO."""
+"""Faults of many streams on one model: ISO."""
 
 from __future__ import annotations
 
+from functools import partial
 import threading
-from typing import Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream, breaks
+from faulty_backends.base import (
+    FaultyBackend,
+    FaultyStream,
+    LosingStream,
+    alone,
+    by_tests,
+    each,
+    edit,
+    in_sessions,
+    without,
+)
+from wlk_conformance import EngineFault, EngineFaults
+from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core import Emission
 from wlk_core.errors import ConcurrentCallError
-
-__all__: list[str] = []
+from wlk_core.plugins import EngineCalls
 
 MANY = 4  # streams, or threads
 
 
-@breaks("ISO-01")
-class MixesInterleavedStreams(FaultyStream):
+@alone("ISO-01")
+def mixes_interleaved_streams(stream, emission, call):
     """Loses a word where four streams take turns on one thread."""
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Note the stream; drop a word where four took turns."""
-        if call != "process_iter":
-            return emission
-        turns = self.backend.marks.setdefault("turns", [])
-        turns.append((threading.get_ident(), id(self)))
-        del turns[: -2 * MANY]
-        is_mixed = (
-            len({thread for thread, _ in turns}) == 1
-            and len({stream for _, stream in turns}) == MANY
-            and turns[:MANY] == turns[MANY:]
-        )
-        return emission.replace(committed=emission.committed[1:]) if is_mixed else emission
+    if call != "process_iter":
+        return emission
+    turns = stream.backend.marks.setdefault("turns", [])
+    turns.append((threading.get_ident(), id(stream)))
+    del turns[: -2 * MANY]
+    is_mixed = (
+        len({thread for thread, _ in turns}) == 1
+        and len({stream for _, stream in turns}) == MANY
+        and turns[:MANY] == turns[MANY:]
+    )
+    return without(emission) if is_mixed else emission
 
 
-@breaks("ISO-02")
-class MixesOverlappingCalls(FaultyBackend):
+def clear_caches(of_stream, *, and_its_own):
+    """Let the other streams of the backend lose a word, and this one as well."""
+    for stream in list(of_stream.backend.streams):
+        stream.is_due = and_its_own or stream is not of_stream
+
+
+@in_sessions("ISO-01")
+class FifthStreamLosesWord(LosingStream):
+    """Loses the first word of the fifth stream of a backend."""
+
+    def begin(self):
+        self.is_due = self.number == 5 and not self.life
+
+
+@in_sessions("ISO-01")
+class CloseClearsCaches(LosingStream):
+    """Clears the cache of every stream of the backend when one is closed, and a word is lost."""
+
+    def close(self):
+        self.stream.close()
+        clear_caches(self, and_its_own=True)
+
+
+@in_sessions("ISO-01")
+class ResetClearsCaches(LosingStream):
+    """Clears the cache of the other streams of the backend when one is reset."""
+
+    def reset(self):
+        super().reset()
+        clear_caches(self, and_its_own=False)
+
+
+class OverlapBackend(FaultyBackend):
+    """A backend that knows which engine calls overlap."""
+
+    def __init__(self):
+        super().__init__()
+        self.wrap = self.engine_calls.wrap
+        self.inside = self.overlaps = 0
+        self.answer = None
+        self.engine_calls.wrap = self.mixing
+
+    def mixing(self, function, **options):
+        """Wrap an engine call."""
+        return partial(self.mixed, self.wrap(function, **options))
+
+    def mixed(self, call, *args, **kwargs):
+        """Make the call, and answer it wrongly where another one began or ended meanwhile."""
+        self.inside += 1
+        is_shared, before = self.inside > 1, self.answer
+        try:
+            hypothesis = call(*args, **kwargs)
+            is_shared = is_shared or self.inside > 1 or self.answer is not before
+        finally:
+            self.inside -= 1
+        other, self.answer = self.answer, hypothesis
+        self.overlaps += is_shared
+        words = self.words_of(hypothesis, other) if is_shared else hypothesis.words
+        return attrs.evolve(hypothesis, words=words)
+
+    def words_of(self, hypothesis, other):
+        """Return the answer to a call that overlapped another one."""
+        return ()
+
+
+@alone("ISO-02")
+class MixesOverlappingCalls(OverlapBackend):
     """Returns no words where two engine calls overlap."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        wrap = self.engine_calls.wrap
-        inside: list[object] = []
 
-        def mixing(function: Any, **options: Any) -> Any:
-            call = wrap(function, **options)
+@by_tests("ISO-02")
+class TakesAnswerOfOtherCall(OverlapBackend):
+    """Returns the answer of the last call to one that overlaps it."""
 
-            def mixed(*args: Any, **kwargs: Any) -> Any:
-                inside.append(object())
-                is_shared = len(inside) > 1
-                try:
-                    hypothesis = call(*args, **kwargs)
-                    is_shared = is_shared or len(inside) > 1
-                finally:
-                    inside.pop()
-                return attrs.evolve(hypothesis, words=()) if is_shared else hypothesis
-
-            return mixed
-
-        self.engine_calls.wrap = mixing  # type: ignore[method-assign]  # the fault
+    def words_of(self, hypothesis, other):
+        return hypothesis.words if other is None else other.words
 
 
-@breaks("ISO-03")
+@by_tests("ISO-02")
+class LosesWordAfterThirdOverlap(OverlapBackend):
+    """Loses the last word of each engine call that overlaps another one, from the fourth on."""
+
+    def words_of(self, hypothesis, other):
+        return hypothesis.words if self.overlaps <= 3 else hypothesis.words[:-1]
+
+
+@alone("ISO-03")
 class NeedsOneThread(FaultyStream):
     """Fails when a fourth thread calls."""
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Count the threads that have called."""
-        threads = self.__dict__.setdefault("threads", [])
-        current = threading.current_thread()
-        if current not in threads:
-            threads.append(current)
-        if len(threads) >= MANY:
+    threads = ()
+
+    def changed(self, emission, call):
+        self.threads = tuple({*self.threads, threading.current_thread()})
+        if len(self.threads) >= MANY:
             raise RuntimeError(f"{call} was called by a thread without a stream of the device")
         return emission
 
 
-@breaks("ISO-04")
-class LeavesHook(FaultyStream):
+class ThreadedStream(FaultyStream):
+    """A stream that knows the thread that inserted last."""
+
+    thread = None
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.thread = threading.current_thread()
+
+    @property
+    def is_elsewhere(self):
+        """Whether another thread calls."""
+        return self.thread not in (None, threading.current_thread())
+
+
+@by_tests("ISO-03")
+class LosesWordOfAnotherThread(ThreadedStream):
+    """Loses the words of a step by another thread than that of the insert."""
+
+    def changed(self, emission, call):
+        return emission.replace(committed=()) if self.is_elsewhere else emission
+
+
+@by_tests("ISO-03")
+class FinishNeedsTheThreadOfInserts(ThreadedStream):
+    """Fails at a finish by another thread than that of the insert."""
+
+    def finish(self):
+        if self.is_elsewhere:
+            raise RuntimeError("finish was called by a thread without a stream of the device")
+        return super().finish()
+
+
+@alone("ISO-04")
+def leaves_hook(stream, emission, call):
     """Leaves a hook on the shared model at each step."""
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Add the hook."""
-        self.backend.marks[f"hook of {id(self):#x}"] = (
-            call  # and not the stream, whose memory it is
-        )
-        return emission
+    # The call and not the stream, whose memory it is.
+    stream.backend.marks[f"hook of {id(stream):#x}"] = call
+    return emission
 
 
-@breaks("ISO-05")
+@by_tests("ISO-04", on="process_iter")
+def replaces_method_in_step(stream, is_last=False):
+    """Sets a hook on the shared backend in a step, and removes it after it."""
+    stream.backend.marks["hook"] = stream.changed
+    try:
+        return FaultyStream.process_iter(stream, is_last)
+    finally:
+        stream.backend.marks.pop("hook", None)
+
+
+@by_tests("ISO-04", on="failed")
+def leaves_mode_after_failure(stream, error, call):
+    """Leaves its backend in another mode after an exception."""
+    stream.backend.mode = call
+    raise error
+
+
+@alone("ISO-05")
 class SharesItsLanguage(FaultyStream):
     """Keeps the language on the backend, where the next stream changes it."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def begin(self):
         self.backend.marks["language"] = self.language or "en"
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Report the language that is on the backend now."""
-        del call
+    def changed(self, emission, call):
         language = self.backend.marks["language"]
-        tokens = (attrs.evolve(token, detected_language=language) for token in emission.committed)
-        return emission.replace(committed=tuple(tokens))
+        return each(emission, lambda token: edit(token, detected_language=language))
 
 
-@breaks("ISO-06")
-class AcceptsOverlappingCalls(FaultyStream):
+@by_tests("ISO-05")
+def language_of_the_other_caller(stream, emission, call):
+    """Reports the language of the stream that was called before, where that is another one."""
+    before = stream.backend.marks.get("language", stream.language)
+    stream.backend.marks["language"] = stream.language
+    return each(emission, lambda token: edit(token, detected_language=before or "en"))
+
+
+@in_sessions("ISO-05")
+class KeepsLanguageOfFirstStream(FaultyStream):
+    """Reports the language of the first stream of the backend in every other one."""
+
+    def begin(self):
+        self.backend.marks.setdefault("language", self.language)
+
+    def changed(self, emission, call):
+        language = self.backend.marks["language"] or "en"
+        return each(emission, lambda token: edit(token, detected_language=language))
+
+
+@alone("ISO-06", on="process_iter")
+def accepts_overlapping_calls(stream, is_last=False):
     """Returns an empty emission for a call that overlaps another call."""
-
-    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Answer."""
-        try:
-            return super().process_iter(is_last)
-        except ConcurrentCallError:
-            return Emission((), 0.0, 0.0)
+    try:
+        return FaultyStream.process_iter(stream, is_last)
+    except ConcurrentCallError:
+        return Emission((), 0.0, 0.0)
 
 
-@breaks("ISO-06")
-class SupportsOneBackend(FaultyBackend):
-    """Closes with every other backend of the process."""
-
-    def close(self) -> None:
-        """Break the streams of all the others."""
-        super().close()
-        _CLOSED.append(self)
-
-    def create_processor(self, **options: Any) -> Any:
-        """Return a stream that fails after another backend was closed."""
-        return _Sibling(super().create_processor(**options).stream, self)
-
-
-_CLOSED: list[FaultyBackend] = []
+_CLOSED = []
 
 
 class _Sibling(FaultyStream):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def begin(self):
         self.closed_before = len(_CLOSED)
 
-    def finish(self) -> Emission:
-        """Fail after another backend was closed."""
+    def finish(self):
         if len(_CLOSED) > self.closed_before and _CLOSED[-1] is not self.backend:
             raise RuntimeError("the framework was shut down")
         return super().finish()
+
+
+@alone("ISO-06")
+class SupportsOneBackend(FaultyBackend):
+    """Breaks the streams of every other backend of the process when it closes."""
+
+    def __init__(self):
+        super().__init__(_Sibling)
+
+    def close(self):
+        super().close()
+        _CLOSED.append(self)
+
+
+@by_tests("ISO-06")
+class IgnoresCloseInStep(FaultyStream):
+    """Ignores a close by another thread during a step."""
+
+    is_stepping = False
+
+    def process_iter(self, is_last=False):
+        self.is_stepping = True
+        try:
+            return super().process_iter(is_last)
+        finally:
+            self.is_stepping = False
+
+    def close(self):
+        if not self.is_stepping:
+            self.stream.close()
+
+
+BATCHING = {"capabilities": SCRIPTED_SPEC.capabilities | {"batching"}}
+
+
+class TogetherCalls(EngineCalls):
+    """Engine calls whose batches the backend answers."""
+
+    def __init__(self, backend):
+        super().__init__(is_batching=backend.is_batching)
+        self._backend = backend
+
+    def wrap_batch(self, function, *, cut=None):
+        batched = super().wrap_batch(self._backend.answers, cut=cut)
+
+        def call(argument):
+            try:
+                return batched(argument)
+            except EngineFault:
+                self._backend.fault()
+                raise
+
+        return call
+
+
+class BatchingBackend(FaultyBackend):
+    """The scripted backend, without a fault, with its engine calls taken together."""
+
+    is_batching = True
+
+    def __init__(self):
+        super().__init__()
+        self._engine_calls = TogetherCalls(self)
+
+    @property
+    def is_together(self):
+        """Whether runs wait for several streams."""
+        return bool(EngineFaults.of(self.engine_calls).together)
+
+    def answers(self, requests):
+        """Answer each request of a batch."""
+        return [request() for request in requests]
+
+    def fault(self):
+        """Notice that a call failed on request; the sound backend does nothing."""
+
+
+@alone("ISO-07", spec=BATCHING)
+class MixesAnswersOfBatch(BatchingBackend):
+    """Returns the answers of a batch that was waited for in the wrong order."""
+
+    def answers(self, requests):
+        answers = super().answers(requests)
+        return answers[::-1] if self.is_together else answers
+
+
+@alone("ISO-07", spec=BATCHING)
+class FailsWholeBatch(BatchingBackend):
+    """Lets a failure of one stream of a batch fail a call of another stream."""
+
+    faults = 0
+
+    def answers(self, requests):
+        """Fail for all streams, and once more for the first of them alone."""
+        if self.faults:
+            self.faults -= 1
+            raise EngineFault("the fault of another stream")
+        return super().answers(requests)
+
+    def fault(self):
+        self.faults = 2 if self.is_together else 0
+
+
+@alone("ISO-07", spec=BATCHING)
+class TakesNothingTogether(BatchingBackend):
+    """Declares batching and runs each engine call alone."""
+
+    is_batching = False

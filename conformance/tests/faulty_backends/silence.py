@@ -1,176 +1,253 @@
-"""Faulty backends that break SIL."""
+"""Faults of pauses: SIL."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from faulty_backends.base import (
+    FaultyStream,
+    LosingStream,
+    again,
+    alone,
+    by_tests,
+    edited,
+    in_sessions,
+    without,
+)
 
-import attrs
 
-from faulty_backends.base import FaultyStream, breaks
-
-if TYPE_CHECKING:
-    from wlk_core import ASRToken, Emission
-
-__all__: list[str] = []
-
-
-@breaks("SIL-01")
+@alone("SIL-01")
 class FlushesOnlyDecodedAudio(FaultyStream):
     """Leaves audio that no step has decoded for the next flush."""
 
-    has_stepped = False
-    held: tuple[ASRToken, ...] = ()
+    held = ()
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Hold back the words."""
+    def changed(self, emission, call):
         committed, self.held = (*self.held, *emission.committed), ()
-        if call == "start_silence" and not self.has_stepped:
+        if call == "start_silence" and self.calls == 1:
             committed, self.held = (), committed
-        self.has_stepped = True
         return emission.replace(committed=committed)
 
 
-@breaks("SIL-02")
+class HoldingStream(FaultyStream):
+    """A stream that holds back words, and returns them with a flush."""
+
+    held = ()
+
+    def release(self, emission, kept):
+        """Return what is held and all but the last *kept* words of *emission*."""
+        words = (*self.held, *emission.committed)
+        cut = len(words) - kept
+        self.held = words[cut:]
+        return emission.replace(committed=words[:cut], stable_up_to=0.0)
+
+
+@by_tests("SIL-01")
+class SilenceReturnsThreeWords(HoldingStream):
+    """Returns three words at most from start_silence, and the others with the next call."""
+
+    def changed(self, emission, call):
+        total = len(self.held) + len(emission.committed)
+        return self.release(emission, max(0, total - 3) if call == "start_silence" else 0)
+
+
+@by_tests("RES-03")
+class HoldsBackAfterFifthWord(HoldingStream):
+    """Holds back every word after the fifth until a flush, and shows it nowhere."""
+
+    def changed(self, emission, call):
+        total = len(self.held) + len(emission.committed)
+        return self.release(emission, 0 if call != "process_iter" or self.words < 5 else total)
+
+
+@by_tests("SIL-01")
+def silence_loses_word_at_the_end(stream, emission, call):
+    """Drops the last word of start_silence where no audio follows it."""
+    if call != "start_silence" or not emission.committed:
+        return emission
+    is_last = emission.committed[-1].end >= emission.processed_up_to - 0.01
+    return emission.replace(committed=emission.committed[:-1]) if is_last else emission
+
+
+@alone("SIL-02")
 class RepeatsWordAtSilence(FaultyStream):
     """Commits the last word again at a second start_silence."""
 
-    last: tuple[ASRToken, ...] = ()
+    last, at = (), 0  # the chunks that came before it
 
-    def start_silence(self) -> Emission:
-        """Commit it again where there is no new word."""
-        emission = super().start_silence()
-        if not emission.committed and self.last:
+    def changed(self, emission, call):
+        if call != "start_silence":
+            return emission
+        if not emission.committed and self.at == self.chunks:
             return emission.replace(committed=self.last)
-        self.last = emission.committed[-1:]
+        self.last, self.at = emission.committed[-1:], self.chunks
         return emission
 
-    def insert_audio_chunk(self, audio: object, end_time: float | None = None) -> None:
-        """Drop it."""
-        self.last = ()
-        self.stream.insert_audio_chunk(audio, end_time)
+
+@by_tests("SIL-02")
+class RepeatsWordAfterPauseWithoutAudio(FaultyStream):
+    """Commits the last word again at a start_silence that follows an end_silence directly."""
+
+    last = ()
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.is_due = self.is_due and not len(audio)
+
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
+        self.is_due = True
+
+    def changed(self, emission, call):
+        self.last = emission.committed[-1:] or self.last
+        is_struck = call == "start_silence" and self.is_due
+        return emission.replace(committed=self.last) if is_struck else emission
 
 
-@breaks("SIL-03")
-class AppliesOffset(FaultyStream):
+@in_sessions("SIL-02")
+class RepeatsWordAtFourthFlush(FaultyStream):
+    """Commits the last word again at a second start_silence, from the fourth flush on."""
+
+    last = ()
+
+    def changed(self, emission, call):
+        is_struck = call == "start_silence" and self.flushes >= 4 and not emission.committed
+        self.last = emission.committed[-1:] or self.last
+        return emission.replace(committed=self.last) if is_struck else emission
+
+
+@alone("SIL-03", on="end_silence")
+def applies_offset(stream, seconds, offset=None):
     """Moves the clock by the offset as well."""
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Add it."""
-        self.stream.end_silence(max(0.0, seconds + (offset or 0.0)), offset)
+    FaultyStream.end_silence(stream, max(0.0, seconds + (offset or 0.0)), offset)
 
 
-@breaks("SIL-03")
-class AcceptsAnyDuration(FaultyStream):
+@alone("SIL-03", on="end_silence")
+def accepts_any_duration(stream, seconds, offset=None):
     """Accepts a negative or undefined duration as zero."""
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Ignore it."""
-        if seconds >= 0:
-            self.stream.end_silence(seconds, offset)
+    if seconds >= 0:
+        FaultyStream.end_silence(stream, seconds, offset)
 
 
-@breaks("SIL-04")
-class Drifts(FaultyStream):
+@in_sessions("SIL-03", on="end_silence")
+def accepts_negative_silence_later(stream, seconds, offset=None):
+    """Ignores a negative silence instead of refusing it, after the first flush."""
+    if not stream.flushes or not seconds < 0:
+        FaultyStream.end_silence(stream, seconds, offset)
+
+
+@in_sessions("SIL-03", on="end_silence")
+def accepts_nan_silence_later(stream, seconds, offset=None):
+    """Takes a silence of NaN seconds for none, once a word is committed."""
+    if seconds == seconds or not stream.words:  # noqa: PLR0124 -- not NaN
+        FaultyStream.end_silence(stream, seconds, offset)
+
+
+@alone("SIL-04", on="waited")
+def drifts(stream, seconds):
     """Moves the clock by a tenth of a microsecond too much at each silence."""
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Add it."""
-        self.stream.end_silence(seconds + 1e-7 if seconds > 0 else seconds, offset)
+    return seconds + 1e-7 if seconds > 0 else seconds
 
 
-@breaks("SIL-05")
+@by_tests("SIL-04", on="waited")
+def drifts_after_fifty_silences(stream, seconds):
+    """Moves the clock by 10 ms too much at the fifty-first silence and each later one."""
+    return seconds + (0.01 if stream.silences >= 50 else 0.0)
+
+
+@by_tests("SIL-04", on="waited")
+def rounds_silences_to_milliseconds(stream, seconds):
+    """Moves the clock by whole milliseconds."""
+    return round(seconds, 3)
+
+
+@alone("SIL-05")
 class StartsInPause(FaultyStream):
     """Starts a word in the pause before its audio."""
 
-    pause_end: float | None = None
+    pause_end = None  # -1 while it is not known
 
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Note a pause between words."""
-        self.stream.end_silence(seconds, offset)
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
         self.pause_end = -1.0 if self.stream.stats.audio_seconds and seconds else None
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Move the first word after it; no time is reported as stable."""
+    def changed(self, emission, call):
+        """Report no time as stable."""
         if self.pause_end == -1.0 and call != "start_silence":
             self.pause_end = emission.stable_up_to
-        tokens = list(emission.committed)
-        if tokens and self.pause_end is not None:
-            if abs(tokens[0].start - self.pause_end) < 0.01:
-                tokens[0] = attrs.evolve(tokens[0], start=tokens[0].start - 0.05)
+        if emission.committed and self.pause_end is not None:
+            if abs(emission.committed[0].start - self.pause_end) < 0.01:
+                emission = edited(emission, 0, start=lambda start: start - 0.05)
             self.pause_end = None
-        return emission.replace(committed=tuple(tokens), stable_up_to=0.0)
+        return emission.replace(stable_up_to=0.0)
 
 
-@breaks("SIL-06")
-class HasThresholdAtAMinute(FaultyStream):
-    """Adds 10 ms to every time after a silence of a minute or more."""
-
-    extra = 0.0
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Note the length."""
-        if self.stream.stats.audio_seconds and 60 <= seconds < 3600:
-            self.extra = 0.01
-        self.stream.end_silence(seconds, offset)
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Move the words."""
-        del call
-        return emission.replace(
-            committed=tuple(
-                attrs.evolve(token, start=token.start + self.extra, end=token.end + self.extra)
-                for token in emission.committed
-            ),
-        )
+@by_tests("SIL-06")
+def joins_words_over_short_pause(stream, emission, call):
+    """Takes a pause of less than a fifth of a second for none, and joins the words around it."""
+    is_due = stream.words and 0 < stream.pause < 0.2
+    return edited(emission, 0, text=str.strip) if is_due else emission
 
 
-class _AfterTwoSeconds(FaultyStream):
-    """Changes the first words after a pause of two seconds."""
-
-    is_next = False
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Note the length."""
-        self.stream.end_silence(seconds, offset)
-        self.is_next = seconds == 2.0 and self.stream.stats.audio_seconds > 0
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Change the words, once."""
-        del call
-        if not self.is_next or not emission.committed:
-            return emission
-        self.is_next = False
-        return emission.replace(committed=self.changed(emission.committed))
-
-    def changed(self, tokens: tuple[ASRToken, ...]) -> tuple[ASRToken, ...]:
-        """Return the changed words."""
-        return tokens
+@by_tests("SIL-06")
+def begins_sentence_after_five_seconds(stream, emission, call):
+    """Writes the first word after a pause of five seconds or more in title case."""
+    is_due = stream.words and stream.pause >= 5
+    return edited(emission, 0, text=str.title) if is_due else emission
 
 
-@breaks("SIL-07")
-class JoinsWordsOverPause(_AfterTwoSeconds):
+def repeating(emission):
+    """Return *emission* with its first word twice."""
+    first = emission.committed[:1]
+    return emission.replace(committed=(*first, *map(again, first), *emission.committed[1:]))
+
+
+@alone("SIL-07")
+def joins_words_over_pause(stream, emission, call):
     """Loses the space between the words around a pause."""
-
-    def changed(self, tokens: tuple[ASRToken, ...]) -> tuple[ASRToken, ...]:
-        """Drop it."""
-        return (attrs.evolve(tokens[0], text=tokens[0].text.strip()), *tokens[1:])
+    return edited(emission, 0, text=str.strip) if stream.pause == 2.0 else emission
 
 
-@breaks("SIL-07")
-class LosesWordAtPause(_AfterTwoSeconds):
+@alone("SIL-07")
+def loses_word_at_pause(stream, emission, call):
     """Loses the word after a pause."""
-
-    def changed(self, tokens: tuple[ASRToken, ...]) -> tuple[ASRToken, ...]:
-        """Drop it."""
-        return tokens[1:]
+    return without(emission) if stream.pause == 2.0 else emission
 
 
-@breaks("SIL-07")
-class RepeatsWordAtPause(_AfterTwoSeconds):
+@alone("SIL-07")
+def repeats_word_at_pause(stream, emission, call):
     """Commits the word after a pause twice."""
+    return repeating(emission) if stream.pause == 2.0 else emission
 
-    def changed(self, tokens: tuple[ASRToken, ...]) -> tuple[ASRToken, ...]:
-        """Commit it twice."""
-        first = attrs.evolve(tokens[0], end=tokens[0].start)
-        again = attrs.evolve(tokens[0], text=f" {tokens[0].text.strip()}")
-        return (first, again, *tokens[1:])
+
+@in_sessions("SIL-07")
+class RepeatsWordAfterThirdPause(FaultyStream):
+    """Commits the first word after the third pause twice."""
+
+    is_due = True
+
+    def changed(self, emission, call):
+        is_struck = self.silences >= 3 and self.strikes(emission)
+        return repeating(emission) if is_struck else emission
+
+
+@in_sessions("SIL-07")
+def joins_words_after_fifth_pause(stream, emission, call):
+    """Loses the space before the first word after the fifth pause."""
+    if stream.silences != 5 or not emission.committed:
+        return emission
+    stream.silences += 1
+    return edited(emission, 0, text=str.strip)
+
+
+@in_sessions("SIL-07")
+def loses_word_after_an_hour(stream, emission, call):
+    """Loses the first word after a silence of an hour or more."""
+    return without(emission) if stream.pause >= 3600 else emission
+
+
+@in_sessions("SIL-07")
+class LosesWordAfterEmptySilence(LosingStream):
+    """Loses the first word after a silence of no length, once a word is committed."""
+
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
+        self.is_due = self.is_due or (seconds == 0 and self.words > 0)

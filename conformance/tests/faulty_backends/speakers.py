@@ -1,102 +1,202 @@
-"""Faulty backends that break SPK and LANG."""
+"""Faults of speaker turns and languages: SPK and LANG."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import attrs
 
-from faulty_backends.base import FaultyStream, breaks, with_tokens
+from faulty_backends.base import (
+    FaultyStream,
+    alone,
+    by_tests,
+    each,
+    edit,
+    edited,
+    end_of,
+    in_sessions,
+)
 
-if TYPE_CHECKING:
-    from wlk_core import Emission
-
-__all__: list[str] = []
-
-LONG = 5.0  # seconds of silence after which these streams change
+FAR = 3.0  # seconds back
+LONG = 5.0  # seconds of silence after which some of these streams change
 
 
-@breaks("SPK-01")
-class DropsTokensOfTurn(FaultyStream):
+@alone("SPK-01")
+def drops_tokens_of_turn(stream, emission, call):
     """Flushes at a turn and drops the tokens."""
-
-    def new_speaker(self, change: Any) -> Emission:
-        """Drop the tokens."""
-        return super().new_speaker(change).replace(committed=())
+    return emission.replace(committed=()) if call == "new_speaker" else emission
 
 
-class _AfterLongSilence(FaultyStream):
-    """Changes after a long silence."""
+@by_tests("SPK-01", on="new_speaker")
+def loses_audio_after_turn(stream, change):
+    """Drops the words that start after the time of a turn and were already inserted."""
+    emission = FaultyStream.new_speaker(stream, change)
+    kept = (token for token in emission.committed if token.start < change.start)
+    return emission.replace(committed=tuple(kept))
+
+
+@in_sessions("SPK-01", on="new_speaker")
+def loses_word_at_past_turn(stream, change):
+    """Drops the last word of a turn that lies more than a second in the past."""
+    is_past = change.start < end_of(stream) - 1
+    emission = FaultyStream.new_speaker(stream, change)
+    return emission.replace(committed=emission.committed[:-1]) if is_past else emission
+
+
+class _EndOfProgram(BaseException):
+    """No Exception, as some libraries raise it."""
+
+
+@in_sessions("SPK-01", on="new_speaker")
+def raises_base_exception_at_turn(stream, change):
+    """Raises what is no Exception at a speaker turn after two flushes."""
+    if stream.flushes >= 2:
+        raise _EndOfProgram
+    return FaultyStream.new_speaker(stream, change)
+
+
+class AfterLongSilence(FaultyStream):
+    """A stream that changes after a long silence."""
 
     has_changed = False
 
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Note the length."""
-        self.stream.end_silence(seconds, offset)
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
         self.has_changed = self.has_changed or seconds >= LONG
 
-    def reset(self) -> None:
-        """Start over."""
-        self.has_changed = False
-        self.stream.reset()
 
-
-@breaks("SPK-02")
-class DropsSpeakerAtSilence(_AfterLongSilence):
+@alone("SPK-02")
+class DropsSpeakerAtSilence(AfterLongSilence):
     """Drops the speaker at a long silence."""
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Drop it."""
-        if call == "new_speaker":
-            self.has_changed = False
-        return with_tokens(emission, speaker=None) if self.has_changed else emission
+    def changed(self, emission, call):
+        self.has_changed = self.has_changed and call != "new_speaker"
+        return attributed(emission, None) if self.has_changed else emission
 
 
-@breaks("LANG-01")
-class DropsLanguageAtSilence(_AfterLongSilence):
+def attributed(emission, speaker):
+    """Return *emission* with the words of *speaker*."""
+    return each(emission, lambda token: edit(token, speaker=speaker))
+
+
+def spoken_in(emission, language, first=0):
+    """Return *emission* with *language* from the word at *first* on."""
+    for index in range(max(0, first), len(emission.committed)):
+        emission = edited(emission, index, detected_language=language)
+    return emission
+
+
+@in_sessions("SPK-02")
+def speaker_zero_is_none(stream, emission, call):
+    """Takes speaker 0 for no speaker."""
+    return each(emission, lambda token: edit(token, speaker=token.speaker or None))
+
+
+@in_sessions("SPK-02", on="new_speaker")
+def applies_future_turn_at_once(stream, change):
+    """Attributes every later word to the speaker of a turn that lies in the future."""
+    start = min(change.start, end_of(stream))
+    return FaultyStream.new_speaker(stream, attrs.evolve(change, start=start))
+
+
+@in_sessions("SPK-02", on="new_speaker")
+def has_four_speakers(stream, change):
+    """Keeps its speakers in four slots, so that the fifth one is the first again."""
+    if isinstance(change.speaker, int):
+        change = attrs.evolve(change, speaker=change.speaker % 4)
+    return FaultyStream.new_speaker(stream, change)
+
+
+@in_sessions("SPK-02")
+class IgnoresTurnFarBack(FaultyStream):
+    """Flushes at a turn that began more than three seconds ago, and keeps the old speaker."""
+
+    end = 0.0
+
+    def changed(self, emission, call):
+        self.end = emission.processed_up_to
+        return emission
+
+    def new_speaker(self, change):
+        is_far = self.end - change.start > FAR
+        return super().process_iter(True) if is_far else super().new_speaker(change)
+
+
+@in_sessions("SPK-02")
+class ForgetsTurnInSilence(FaultyStream):
+    """Forgets a turn between start_silence and end_silence when the silence ends."""
+
+    is_silent = is_lost = False
+    speaker = before = None
+
+    def start_silence(self):
+        emission = super().start_silence()
+        self.is_silent = True
+        return emission
+
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
+        self.is_silent = False
+
+    def new_speaker(self, change):
+        self.is_lost = self.is_silent
+        self.before, self.speaker = self.speaker, change.speaker
+        return super().new_speaker(change)
+
+    def changed(self, emission, call):
+        return attributed(emission, self.before) if self.is_lost else emission
+
+
+@alone("LANG-01")
+class DropsLanguageAtSilence(AfterLongSilence):
     """Drops the language at a long silence."""
 
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Drop it."""
-        del call
-        return with_tokens(emission, detected_language=None) if self.has_changed else emission
+    def changed(self, emission, call):
+        return spoken_in(emission, None) if self.has_changed else emission
 
 
-@breaks("LANG-01")
-class ReportsLanguageName(FaultyStream):
+@alone("LANG-01")
+def reports_language_name(stream, emission, call):
     """Reports a detected language by its name instead of its code."""
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Report the name."""
-        del call
-        return emission if self.language else with_tokens(emission, detected_language="English")
+    return emission if stream.language else spoken_in(emission, "English")
 
 
-@breaks("LANG-02", tiers=("speech",))
-class DetectsOtherLanguage(FaultyStream):
-    """Reports English speech as German."""
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Report it, where no language is forced."""
-        del call
-        return emission if self.language else with_tokens(emission, detected_language="de")
+@in_sessions("LANG-01")
+def forgets_language_after_ten_words(stream, emission, call):
+    """Reports no language from the eleventh word on, a forced one included."""
+    return spoken_in(emission, None, 10 - stream.words)
 
 
-@breaks("LANG-02", tiers=("speech",))
-class LeaksHeader(FaultyStream):
+@in_sessions("LANG-01")
+def forgets_language_at_reset(stream, emission, call):
+    """Reports English after a reset, whatever language is forced."""
+    return spoken_in(emission, "en") if stream.life else emission
+
+
+@in_sessions("LANG-01")
+class ReportsEnglishAfterLongSilence(FaultyStream):
+    """Reports a forced language as English after a silence of more than 20 s."""
+
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
+        self.is_due = self.is_due or seconds > 20
+
+    def changed(self, emission, call):
+        return spoken_in(emission, "en") if self.is_due and self.language else emission
+
+
+@alone("LANG-02", tiers=("speech",))
+def detects_other_language(stream, emission, call):
+    """Reports English speech as German, where no language is forced."""
+    return emission if stream.language else spoken_in(emission, "de")
+
+
+@by_tests("LANG-02", tiers=("speech",))
+def switches_language_after_six_words(stream, emission, call):
+    """Reports English speech as German from the seventh word on."""
+    return emission if stream.language else spoken_in(emission, "de", 6 - stream.words)
+
+
+@alone("LANG-02", tiers=("speech",))
+def leaks_header(stream, emission, call):
     """Puts the header of the model into the text of a stream of nine words."""
-
-    words = 0
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Replace the last word of nine."""
-        self.words += len(emission.committed)
-        if call != "finish" or self.words != 9 or not emission.committed:
-            return emission
-        last = attrs.evolve(emission.committed[-1], text=" language English")
-        return emission.replace(committed=(*emission.committed[:-1], last))
-
-    def reset(self) -> None:
-        """Start over."""
-        self.words = 0
-        self.stream.reset()
+    is_due = call == "finish" and stream.words + len(emission.committed) == 9
+    return edited(emission, -1, text=" language English") if is_due else emission

@@ -20,17 +20,17 @@ __all__ = [
 ]
 
 # Loaded on first use, because the plugin module lives in this package and must not bring numpy.
-_HOME = {
-    "DIGIT_WORDS": "wlk_conformance.scripted.engine",
-    "END_OF_TEXT_ID": "wlk_conformance.scripted.tokenizer",
-    "SCRIPTED_SPEC": "wlk_conformance.scripted.plugin",
-    "ScriptedBackend": "wlk_conformance.scripted.backend",
-    "ScriptedEngine": "wlk_conformance.scripted.engine",
+_NAMES = {
+    "wlk_conformance.scripted.engine": ("DIGIT_WORDS", "ScriptedEngine"),
+    "wlk_conformance.scripted.tokenizer": ("END_OF_TEXT_ID",),
+    "wlk_conformance.scripted.plugin": ("SCRIPTED_SPEC",),
+    "wlk_conformance.scripted.backend": ("ScriptedBackend",),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

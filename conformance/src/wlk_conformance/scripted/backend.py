@@ -17,7 +17,6 @@ from wlk_conformance.scripted.engine import (
 )
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES, STAYS_UNDECIDED
 from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core.plugins import (
     AlignAttRecognizer,
@@ -28,7 +27,7 @@ from wlk_core.plugins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
@@ -43,8 +42,8 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     A backend without a model: its engine reads coded audio, see ScriptedEngine.
 
     The stream option `policy` chooses one of the shapes that recognizers have: local-agreement,
-    alignatt, native or long-form.  `fail_before` and `fail_after` name the engine calls that fail,
-    counted from 1 over all streams; see EngineFaults.
+    alignatt, native or long-form.  `fail_before` names the engine calls that fail, counted from 1
+    over all streams; see EngineFaults.
     """
 
     def __init__(
@@ -52,15 +51,12 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
         spec: BackendSpec = SCRIPTED_SPEC,
         *,
         vocabulary: Sequence[str] = DIGIT_WORDS,
-        changes_mind: bool = False,
         fail_before: Collection[int] = (),
-        fail_after: Collection[int] = (),
     ) -> None:
-        engine = ScriptedEngine(vocabulary, changes_mind=changes_mind)
+        engine = ScriptedEngine(vocabulary)
         super().__init__(spec, engine, open_stream=open_stream, warmup=_warmup)
-        if fail_before or fail_after:
-            faults = EngineFaults.of(self.engine_calls)
-            faults.fail_before, faults.fail_after = frozenset(fail_before), frozenset(fail_after)
+        if fail_before:
+            EngineFaults.of(self.engine_calls).fail_before = frozenset(fail_before)
 
     @property
     def vocabulary(self) -> Sequence[str]:
@@ -74,19 +70,11 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     @property
     def habits(self) -> frozenset[str]:
         """The habits of models that the engine imitates; see wlk_conformance.SupportsHabits."""
-        is_set = {
-            CHANGES_ITS_MIND: self.engine.changes_mind,
-            MOVES_TIMES: self.engine.moves_times,
-            STAYS_UNDECIDED: self.engine.stays_undecided,
-        }
-        return frozenset(habit for habit in HABITS if is_set[habit])
+        return self.engine.habits
 
     @habits.setter
-    def habits(self, habits: Iterable[str]) -> None:
-        names = frozenset(habits)
-        self.engine.changes_mind = CHANGES_ITS_MIND in names
-        self.engine.moves_times = MOVES_TIMES in names
-        self.engine.stays_undecided = STAYS_UNDECIDED in names
+    def habits(self, habits: frozenset[str]) -> None:
+        self.engine.habits = habits
 
 
 def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:

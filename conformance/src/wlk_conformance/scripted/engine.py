@@ -10,7 +10,13 @@ import numpy as np
 
 from wlk_conformance.scripted.native import decode_step
 from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
-from wlk_conformance.seams import MOVED_SECONDS, RECENT_SECONDS
+from wlk_conformance.seams import (
+    CHANGES_ITS_MIND,
+    MOVED_SECONDS,
+    MOVES_TIMES,
+    RECENT_SECONDS,
+    STAYS_UNDECIDED,
+)
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
 from wlk_core.online import AlignedHypothesis, AlignedWord, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
@@ -25,15 +31,7 @@ if TYPE_CHECKING:
     from wlk_conformance.scripted.tokenizer import Piece
     from wlk_conformance.testing.coded_audio import DetectedToken
 
-__all__ = [
-    "BUFFER_SECONDS",
-    "DIGIT_WORDS",
-    "FRAME_SAMPLES",
-    "POLICY",
-    "ScriptedEngine",
-    "aligned_word",
-    "jitter",
-]
+__all__ = ["BUFFER_SECONDS", "DIGIT_WORDS", "FRAME_SAMPLES", "POLICY", "ScriptedEngine"]
 
 FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
@@ -47,7 +45,7 @@ MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine wou
 _HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 
 
-def aligned_word(
+def _aligned_word(
     token: DetectedToken, text: str, *, first_sample: int, samples: int, seed: int = 0
 ) -> AlignedWord:
     """
@@ -60,7 +58,7 @@ def aligned_word(
     last_frame = max(0, -(-samples // FRAME_SAMPLES) - 1)
     frames: list[int] = []
     for sample in np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist():
-        frame = sample // FRAME_SAMPLES + jitter(token.id, first_sample + sample, seed=seed)
+        frame = sample // FRAME_SAMPLES + _jitter(token.id, first_sample + sample, seed=seed)
         frames.append(min(max(0, frame), last_frame))
     word = Word(
         min(frames) * FRAME_SECONDS,
@@ -71,7 +69,7 @@ def aligned_word(
     return AlignedWord(word=word, frames=tuple(frames))
 
 
-def jitter(token: int, sample: int, *, seed: int = 0) -> int:
+def _jitter(token: int, sample: int, *, seed: int = 0) -> int:
     """Return -1, 0 or 1 frames, drawn from *seed*, the token id and its sample in the utterance."""
     drawn = blake2b(f"{seed}:{token}:{sample}".encode(), digest_size=2).digest()
     return int.from_bytes(drawn) % 3 - 1
@@ -83,17 +81,12 @@ class ScriptedEngine:
     An engine without a model: token *i* of coded audio is the word ``vocabulary[i - 1]``.
 
     A token is recognised by its first half cell, so that audio which is cut anywhere gives it to
-    exactly one side.  Audio that is not coded is silence.  With `changes_mind`, an engine that
-    transcribes a buffer takes a token that the buffer's end cuts off for the next word of the
-    vocabulary, as models do, one that has just ended for the word after that, and corrects itself
-    when more audio arrives.  With `moves_times` the times of a word are a little different in each
-    buffer.  With `stays_undecided` it spells every word otherwise in every second hypothesis.
+    exactly one side.  Audio that is not coded is silence.  It has the `habits` of models that are
+    set; see SupportsHabits.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
-    changes_mind: bool = attrs.field(default=False, kw_only=True)
-    moves_times: bool = attrs.field(default=False, kw_only=True)
-    stays_undecided: bool = attrs.field(default=False, kw_only=True)
+    habits: frozenset[str] = frozenset()
 
     @staticmethod
     def run(requests: Sequence[Callable[[], R]]) -> Sequence[R]:
@@ -136,12 +129,12 @@ class ScriptedEngine:
         """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
         del remainder_samples, prompt, is_last  # a script already has its text
         words = tuple(
-            aligned_word(
+            _aligned_word(
                 token,
                 self._spelling(token, samples=len(audio)),
                 first_sample=first_sample,
                 samples=len(audio),
-                seed=len(audio) if self.moves_times else 0,
+                seed=len(audio) if MOVES_TIMES in self.habits else 0,
             )
             for token in _after(context, self._tokens(audio))
         )
@@ -163,24 +156,24 @@ class ScriptedEngine:
 
     def _spelling(self, token: DetectedToken, *, samples: int, later: int = 0) -> str:
         """Return the word of *token* in a buffer of *samples* samples, or one that is *later*."""
-        if self.changes_mind and token.end == samples:
+        if CHANGES_ITS_MIND in self.habits and token.end == samples:
             later += 1
         return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
 
     def _undecided_spelling(self, token: DetectedToken, *, samples: int) -> str:
         """Return the same of a hypothesis that another one has to agree with."""
-        later = 0
-        if self.changes_mind and 0 < samples - token.end < RECENT_SECONDS * SAMPLE_RATE:
+        later, recent = 0, RECENT_SECONDS * SAMPLE_RATE
+        if CHANGES_ITS_MIND in self.habits and 0 < samples - token.end < recent:
             later = 2
-        if self.stays_undecided and samples // SAMPLE_RATE % 2:
+        if STAYS_UNDECIDED in self.habits and samples // SAMPLE_RATE % 2:
             later += 3
         return self._spelling(token, samples=samples, later=later)
 
     def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
         """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""
         is_whole = token.end - token.start >= CELL_SAMPLES
-        if self.moves_times and is_whole:
-            sample += round(MOVED_SECONDS * SAMPLE_RATE) * jitter(token.id, sample, seed=samples)
+        if MOVES_TIMES in self.habits and is_whole:
+            sample += round(MOVED_SECONDS * SAMPLE_RATE) * _jitter(token.id, sample, seed=samples)
         return min(max(0, sample), samples) / SAMPLE_RATE
 
     def _tokens(self, audio: NDArray[np.float32]) -> list[DetectedToken]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -21,7 +23,6 @@ __all__ = [
     "DELAY_STEPS",
     "DecoderState",
     "NativeRecognizer",
-    "StepDecoder",
     "cut_step",
     "decode_step",
 ]
@@ -48,14 +49,11 @@ class DecoderState:
     emitted: tuple[bytes, ...] = ()  #: by the decoder since its text began
 
 
-class StepDecoder(Protocol):
-    """An engine call of a natively streaming model."""
-
-    def __call__(
-        self, audio: NDArray[np.float32], state: DecoderState
-    ) -> tuple[tuple[Piece, ...], DecoderState]:
-        """Take float32[1280] and return the text of the step DELAY_STEPS before it."""
-        ...
+#: An engine call of a natively streaming model: takes float32[1280] and returns the text of the
+#: step DELAY_STEPS before it.
+StepDecoder = Callable[
+    ["NDArray[np.float32]", DecoderState], tuple[tuple[Piece, ...], DecoderState]
+]
 
 
 def decode_step(
@@ -84,7 +82,7 @@ def decode_step(
             events.append((origin + _HALF_CELL, pieces if is_end_of_text else pieces[:-1]))
         if step_start < end <= step_start + CELL_SAMPLES and not is_end_of_text:
             events.append((end, pieces[-1:]))
-    pieces = tuple(piece for _, group in sorted(events, key=_sample) for piece in group)
+    pieces = tuple(piece for _, group in sorted(events, key=itemgetter(0)) for piece in group)
     emitted = state.emitted
     output: list[Piece] = []
     for piece in pieces:
@@ -220,7 +218,3 @@ class NativeRecognizer:
             self._language = self._language or "en"
         self._decoded_time = max(0.0, time)
         return words
-
-
-def _sample(event: tuple[int, tuple[Piece, ...]]) -> int:
-    return event[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext, suppress
 import gc
 from pathlib import Path
 import threading
@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.rules import NotSelected
-from wlk_conformance.seams import (
-    HABITS,
-    SupportsDeclaration,
-    SupportsHabits,
-    engine_faults,
-)
+from wlk_conformance.seams import HABITS, SupportsDeclaration, SupportsHabits
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
-from wlk_conformance.sessions.replay import Replays, listed
+from wlk_conformance.sessions.session import Session
 from wlk_conformance.sessions.shrink import attribute, shrink
 from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
@@ -42,11 +37,10 @@ if TYPE_CHECKING:
     import psutil
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.sessions.session import Session
     from wlk_core import Backend
     from wlk_core.options import Option
 
-__all__ = ["SESSIONS", "SLOW_SESSIONS", "Campaign", "Finding", "play_sessions"]
+__all__ = ["SESSIONS", "Campaign", "Finding", "play_sessions", "stopped_session"]
 
 SESSIONS = 160  # played by default, where an engine reads coded audio
 SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of each theme
@@ -58,6 +52,7 @@ FAILURES = 16  # sessions that fail, after which the others are not played
 GRACE = 1.0  # seconds in which the threads of a closed stream end
 NAMES = 5  # of threads in a message
 FILES = Path("/proc/self/fd")
+RUNNING = "running.json"  # the session being played, because it may hang or end the process
 
 
 @attrs.frozen
@@ -77,18 +72,11 @@ class Campaign:
     and replays alone.  Other models are loaded once, because that takes time.
     """
 
-    def __init__(self, under_test: BackendUnderTest, *, seed: int, is_long: bool = False) -> None:
+    def __init__(self, under_test: BackendUnderTest, *, seed: int) -> None:
         self._under_test = under_test
         self._seed = seed
-        self._is_coded = under_test.speech_source.kind == "coded"
-        self._profile = profile_of(under_test, is_long=is_long)
-        self._replays = Replays(under_test.replays)
+        self._profile = profile_of(under_test)
         self._child_grace = CHILD_GRACE
-
-    @property
-    def default_count(self) -> int:
-        """How many sessions are played unless a number is chosen."""
-        return SESSIONS if self._is_coded else SLOW_SESSIONS
 
     def findings(self, count: int) -> Iterator[Finding]:
         """Play *count* sessions; yield a finding for each that fails, until FAILURES did."""
@@ -113,7 +101,7 @@ class Campaign:
             other = self.violation_of(candidate)
             return other is not None and _is_alike(other, violation)
 
-        plays = PLAYS if self._is_coded else SLOW_PLAYS
+        plays = PLAYS if self._profile.is_coded else SLOW_PLAYS
         if violation.kind == "blocked":
             plays = BLOCKED_PLAYS
         small = shrink(session, fails, plays=plays)
@@ -125,7 +113,7 @@ class Campaign:
 
     def violation_of(self, session: Session) -> Violation | None:
         """Play a session; return the first violation, None where every rule holds."""
-        self._replays.note(session)
+        self._write(RUNNING, session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
             threads, files = set(threading.enumerate()), _open_files()
@@ -136,44 +124,53 @@ class Campaign:
             line = printed().strip().splitlines()[:1]
             violations = [Violation("PKG-06", f"{line} was written to standard output")]
         leaked = list(self._leaked_processes(processes))  # whatever else was found
-        violations = violations or leaked
-        return next(iter(violations), None)
+        return next(iter(violations or leaked), None)
 
     def report(self, finding: Finding) -> None:
         """Report the first finding of a rule, and write its session to the folder of replays."""
-        rule, spec = finding.violation.rule, self._under_test.spec
-        if rule in self._under_test.advice:
+        under_test, violation = self._under_test, finding.violation
+        if violation.rule in under_test.advice:
             return
-        path = self._replays.write(f"{spec.name}-{rule}.json", finding.session)
-        replay = f"replay: wlk-conformance {spec.name} --replay {path}\n" if path else ""
-        self._under_test.found_in_session(finding.violation, replay + self.explain(finding))
+        name = under_test.spec.name
+        path = self._write(f"{name}-{violation.rule}.json", finding.session)
+        lines = [f"replay: wlk-conformance {name} --replay {path}"] if path else []
+        lines += [f"drawn as {finding.drawn_as}; the calls that are needed:"]
+        lines.append(finding.session.listed())
+        if violation.twin is not None:
+            lines += ["the same audio, with other words:", violation.twin.listed()]
+        under_test.violations.append(violation)
+        under_test.advice[violation.rule] = "\n".join(lines)
 
-    def explain(self, finding: Finding) -> str:
-        """Return how to repeat a finding: its calls."""
-        parts = [f"drawn as {finding.drawn_as}; the calls that are needed:"]
-        parts.append(listed(finding.session))
-        if finding.violation.twin is not None:
-            parts += ["the same audio, with other words:", listed(finding.violation.twin)]
-        return "\n".join(parts)
+    def _write(self, name: str, session: Session) -> Path | None:
+        """Write *session* to the folder of replays; return None where there is none."""
+        folder = self._under_test.replays
+        if folder is None:
+            return None
+        try:
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(session.as_json(), encoding="utf-8")
+        except OSError:  # the current directory may be read-only
+            return None
+        return folder / name
+
+    def end(self) -> None:
+        """Forget the session that was played last, and the folder if no session failed."""
+        folder = self._under_test.replays
+        if folder is not None and folder.is_dir():
+            (folder / RUNNING).unlink(missing_ok=True)
+            with suppress(OSError):  # sessions that failed stay there
+                folder.rmdir()
 
     def _play(self, session: Session, backend: Backend) -> Played:
         under_test = self._under_test
-        player = Player(
-            backend,
-            under_test.spec,
-            under_test.speech_source,
-            engine_calls=engine_faults(backend),
-            recorded=under_test.calls,
-        )
-        return player.play(session)
+        source, calls = under_test.speech_source, under_test.calls
+        return Player(backend, under_test.spec, source, calls).play(session)
 
     def _differences(
         self, session: Session, played: Played, backend: Backend
     ) -> Iterator[Violation]:
         """Compare each life of each stream with its twin, where no exact words are known."""
-        if self._is_coded:
-            return
-        for stream, lives in sorted(played.lives.items()):
+        for stream, lives in () if self._profile.is_coded else sorted(played.lives.items()):
             for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
                 if twin is None:
                     continue
@@ -191,23 +188,15 @@ class Campaign:
         """
         if call := self._under_test.calls.take_copies():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
-        if not self._is_coded:
-            return
-        if leaked := remaining(before, grace=self._child_grace):
+        if self._profile.is_coded and (leaked := remaining(before, grace=self._child_grace)):
             self._child_grace = BRIEF_GRACE
             yield Violation("LIFE-10", left_running(leaked))
             end_children(leaked)
 
-    @contextmanager
-    def _backend(self) -> Iterator[Backend]:
-        if not self._is_coded:
-            yield self._under_test.backend
-            return
-        backend = self._under_test.load_with()
-        try:
-            yield backend
-        finally:
-            self._under_test.close_backend(backend)
+    def _backend(self) -> AbstractContextManager[Backend]:
+        if not self._profile.is_coded:
+            return nullcontext(self._under_test.backend)
+        return self._under_test.opened_elsewhere(self._under_test.load_with())
 
 
 def play_sessions(under_test: BackendUnderTest) -> None:
@@ -218,12 +207,13 @@ def play_sessions(under_test: BackendUnderTest) -> None:
         NotApplicable: no session is to be played.
 
     """
-    campaign = Campaign(under_test, seed=under_test.seed, is_long="long" in under_test.tiers)
+    campaign = Campaign(under_test, seed=under_test.seed)
     if under_test.replay is not None:
         violation = campaign.violation_of(under_test.replay)
         findings = iter([campaign.smallest(under_test.replay, violation)] if violation else [])
     else:
-        count = campaign.default_count if under_test.sessions is None else under_test.sessions
+        default = SESSIONS if under_test.is_coded else SLOW_SESSIONS
+        count = default if under_test.sessions is None else under_test.sessions
         if not count:
             raise NotSelected("no sessions are generated: --sessions 0")
         findings = campaign.findings(count)
@@ -231,14 +221,32 @@ def play_sessions(under_test: BackendUnderTest) -> None:
     for finding in findings:  # each at once, because a later session may end the process
         campaign.report(finding)
         under_test.at_finding()
-    Replays(under_test.replays).forget_running()
+    campaign.end()
 
 
-def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
+def stopped_session(folder: Path, name: str, *, action: int = 0) -> str:
+    """
+    Return how to repeat the session of the backend *name* that hung or ended the process.
+
+    It is kept as a file of its own.  It is not made smaller, because that means to play it again;
+    what follows *action*, the number of the call from 1, is left out.
+    """
+    if not (folder / RUNNING).is_file():
+        return ""
+    session = Session.from_json((folder / RUNNING).read_text(encoding="utf-8"))
+    (folder / RUNNING).unlink()
+    path = folder / f"{name}-stopped.json"
+    session = attrs.evolve(session, actions=session.actions[: action or None])
+    path.write_text(session.as_json(), encoding="utf-8")
+    return (
+        f"replay: wlk-conformance {name} --replay {path}\ndrawn as {session.name}; its last call "
+        f"hangs or ends the process:\n{session.listed()}"
+    )
+
+
+def profile_of(under_test: BackendUnderTest) -> Profile:
     """Return what sessions of the backend can contain, from its declaration and its seams."""
-    spec = under_test.spec
-    fixed = under_test.stream_options
-    is_coded = under_test.speech_source.kind == "coded"
+    spec, fixed, is_coded = under_test.spec, under_test.stream_options, under_test.is_coded
     free = [
         option
         for option in spec.all_options
@@ -266,18 +274,14 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
         has_turns=under_test.has("speaker-turns"),
         has_faults=under_test.engine_calls is not None,
         may_thread=spec.thread_affinity != "same-thread",
-        is_long=is_long,
+        is_long="long" in under_test.tiers,
     )
 
 
 def _limits(option: Option) -> tuple[Any, ...]:
     """Return the values at the limits of *option*, its default and `auto`."""
-    values = [
-        option.minimum,
-        option.default,
-        option.maximum,
-        AUTO if option.is_auto_allowed else None,
-    ]
+    auto = AUTO if option.is_auto_allowed else None
+    values = (option.minimum, option.default, option.maximum, auto)
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 

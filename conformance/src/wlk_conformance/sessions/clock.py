@@ -22,20 +22,15 @@ class StreamClock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._samples = 0
+        self.samples = 0  #: of audio inserted
         self._silence = Fraction(0)
         self._pauses: list[tuple[int, Fraction, str]] = []
-
-    @property
-    def samples(self) -> int:
-        """Samples of audio inserted."""
-        return self._samples
 
     @property
     def end(self) -> float:
         """The end of audio and silences, in seconds."""
         with self._lock:
-            return float(self._silence + Fraction(self._samples, SAMPLE_RATE))
+            return float(self._silence + Fraction(self.samples, SAMPLE_RATE))
 
     @property
     def pauses(self) -> list[tuple[int, float]]:
@@ -46,7 +41,7 @@ class StreamClock:
     def add_audio(self, samples: int) -> None:
         """Move the clock by *samples*; a negative number takes a refused chunk back."""
         with self._lock:
-            self._samples += samples
+            self.samples += samples
 
     def add_pause(self, seconds: float, *, rule: str = "SIL-05") -> None:
         """Move the clock by *seconds*, finite and >= 0; a token in the pause breaks *rule*."""
@@ -54,13 +49,13 @@ class StreamClock:
             return
         with self._lock:
             self._silence += Fraction(seconds)
-            self._pauses.append((self._samples, Fraction(seconds), rule))
+            self._pauses.append((self.samples, Fraction(seconds), rule))
 
     def copy(self) -> StreamClock:
         """Return a clock that shows the same and moves on its own."""
         clock = StreamClock()
         with self._lock:
-            clock._samples, clock._silence = self._samples, self._silence
+            clock.samples, clock._silence = self.samples, self._silence
             clock._pauses = list(self._pauses)
         return clock
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.rare_calls import add_quiet, add_rare_calls, add_reads
 from wlk_conformance.sessions.session import FLUSHES, VOCABULARIES, Action, Session, Tape, Token
 from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wlk_conformance.sessions.session import Do
 
-__all__ = ["LONG", "THEMES", "USUAL", "Profile", "Theme", "generate"]
+__all__ = ["THEMES", "Profile", "generate"]
 
 TINY = (0, 1, 159, 160, 161, 512, 1280, 1599, 1600, 1601)  # samples
 USUAL = (1280, 8000, 16_000, 24_000, 40_000)
@@ -27,7 +26,7 @@ BIG = (80_000, 320_000, 960_000)
 
 @attrs.frozen(kw_only=True)
 class Theme:
-    """How often each thing happens after a chunk, and the size of a session."""
+    """How often each thing happens after a chunk, and the size of a session; 0 for never."""
 
     chunks: tuple[int, ...] = (*TINY, *USUAL)
     seconds: float = 12.0
@@ -78,6 +77,18 @@ END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 360
 TURN_STARTS = (-2.0, -0.3, 0.0, 0.0, 0.0, 0.4, 2.5)
 SPEAKERS: tuple[int | str, ...] = (0, 1, 2, "anna", "bert")
 USUALLY_BAD = tuple(BAD)[:8]  # the others are rare
+# What few callers do.
+MANY_SPEAKERS: tuple[int | str, ...] = (*range(10), "carla", "Zoë", "speaker 1")
+FAR_STARTS = (-60.0, -20.0, -8.0, -4.0, -3.1, 6.0, 30.0)  # seconds from the end of the audio
+STARTS_IN_SILENCE = (0.0, 0.0, -1.0, 0.4)
+PAUSES = (0.3, 1.0, 5.5, 40.0)
+REFUSED_SAMPLES = (0, 1, 1600, 1601, 16_000, 40_000, 80_000)  # 0 for the usual number
+LONG_QUIET_CELLS = (300, 300, 450, 800)  # of 80 ms: 24 to 64 s of zeros
+QUIET_CHUNKS = (8000, 16_000, 80_000, 320_000)
+UTTERANCE = 24_000  # samples
+READ_AFTER = frozenset(
+    {"insert", "process", "drain", "start_silence", "end_silence", "is_last", "new_speaker"}
+)
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
 
 
@@ -129,40 +140,33 @@ def generate(seed: int, index: int, profile: Profile) -> Session:
     """Return session number *index* of *seed*; the same for the same arguments, on any machine."""
     themes = {**THEMES, **(LONG if profile.is_long else {})}
     name = list(themes)[index % len(themes)]
-    rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
-    # What an engine is like is drawn apart, so that the calls are the same on any engine.
-    engine_rng = Random(f"{seed}:{index}:engine")  # noqa: S311 -- see above
+    # What an engine is like is drawn apart, so that the calls are the same on any engine, and so
+    # are rare calls, which are added to those that were drawn.
+    rng, engine_rng, rare_rng = (
+        Random(f"{seed}:{index}{apart}")  # noqa: S311 -- reproducible, not secret
+        for apart in ("", ":engine", ":rare")
+    )
     # Policies take turns in the sessions of a theme too, whatever the number of themes.
     turn = index % len(themes) + index // len(themes)
-    # Rare calls are added to what was drawn, which stays as it is.
-    rare_rng = Random(f"{seed}:{index}:rare")  # noqa: S311 -- see above
-    draw = _Draw(rng, engine_rng, profile, themes[name], turn, rare_rng=rare_rng)
+    draw = _Draw(rng, engine_rng, rare_rng, profile, themes[name], turn)
     return draw.session(f"seed {seed}, session {index}: {name}")
 
 
+@attrs.define
 class _Draw:
     """One session in the making."""
 
-    def __init__(
-        self,
-        rng: Random,
-        engine_rng: Random,
-        profile: Profile,
-        theme: Theme,
-        turn: int,
-        *,
-        rare_rng: Random,
-    ) -> None:
-        self._rng = rng
-        self._engine_rng = engine_rng
-        self._rare_rng = rare_rng
-        self._profile = profile
-        self._theme = theme
-        self._turn = turn
-        self._habits = self._drawn_habits()
+    _rng: Random
+    _engine_rng: Random
+    _rare_rng: Random
+    _profile: Profile
+    _theme: Theme
+    _turn: int
+    _habits: tuple[str, ...] = attrs.field(init=False)
 
     def session(self, name: str) -> Session:
         """Return the session: bodies of streams, taking turns."""
+        self._habits = self._drawn_habits()
         count = self._rng.randint(*self._theme.streams)
         seconds = self._theme.seconds
         if not self._profile.is_coded:
@@ -171,51 +175,94 @@ class _Draw:
         bodies = [self._body(number, tape, seconds) for number, tape in enumerate(tapes)]
         actions: list[Action] = []
         while any(bodies):
-            body = self._rng.choice([body for body in bodies if body])
+            body = self._choice([body for body in bodies if body])
             burst = self._rng.randint(1, 4)
             actions += body[:burst]
             del body[:burst]
         if self._profile.is_coded:
-            actions = self._with_rare_calls(actions)
-            actions, tapes = self._with_quiet(actions, tapes)
+            self._add_rare_calls(actions)
+            self._add_quiet(actions, tapes)
             if self._rare_rng.random() < WATCHED:
-                actions = add_reads(actions)
+                actions = _with_reads(actions)
+        vocabulary = self._vocabulary()
         return Session(
-            name=name,
-            tapes=tapes,
-            actions=actions,
-            vocabulary=self._vocabulary(),
-            habits=self._habits,
+            name=name, tapes=tapes, actions=actions, vocabulary=vocabulary, habits=self._habits
         )
 
-    def _with_rare_calls(self, actions: list[Action]) -> list[Action]:
-        """Return *actions* with rare calls, none where the theme goes without such calls."""
-        theme, profile = self._theme, self._profile
+    def _add_rare_calls(self, actions: list[Action]) -> None:
+        """Add calls that few callers make, none where the theme goes without such calls."""
+        theme, profile, rng = self._theme, self._profile, self._rare_rng
         has_turns = profile.has_turns and theme.turns > 0
         fails = profile.has_faults and (theme.faults > 0 or theme.resets > 0)
-        return add_rare_calls(
-            actions,
-            self._rare_rng,
-            turns=0.4 * has_turns,
-            turns_in_silence=0.2 * (has_turns and theme.pauses > 0),
-            empty_silences=0.25 * (theme.pauses > 0),
-            refusals=0.5 * (theme.refusals > 0),
-            failures_before_reset=0.3 * fails,
+        rare: tuple[tuple[float, Callable[[int], list[Action]]], ...] = (
+            (0.4 * has_turns, lambda stream: [self._rare_turn(stream, FAR_STARTS)]),
+            (0.2 * (has_turns and theme.pauses > 0), self._turn_in_silence),
+            (0.25 * (theme.pauses > 0), self._empty_silence),
+            (0.5 * (theme.refusals > 0), self._refusal),
+            (0.3 * fails, self._failures_before_reset),
         )
+        for stream in sorted({action.stream for action in actions}):
+            for share, make in rare:
+                if rng.random() < share:
+                    at = rng.choice(_ends_of_inserts(actions, stream) or [len(actions)])
+                    actions[at:at] = make(stream)
 
-    def _with_quiet(
-        self, actions: list[Action], tapes: list[Tape]
-    ) -> tuple[list[Action], list[Tape]]:
-        """Return both with long digital silence in some of the streams."""
-        longer = list(tapes)
+    def _rare_turn(self, stream: int, starts: Sequence[float]) -> Action:
+        start, speaker = self._rare_rng.choice(starts), self._rare_rng.choice(MANY_SPEAKERS)
+        return Action(do="new_speaker", stream=stream, speaker=speaker, start=start)
+
+    def _turn_in_silence(self, stream: int) -> list[Action]:
+        return [
+            Action(do="start_silence", stream=stream),
+            self._rare_turn(stream, STARTS_IN_SILENCE),
+            Action(do="end_silence", stream=stream, seconds=self._rare_rng.choice(PAUSES)),
+        ]
+
+    def _empty_silence(self, stream: int) -> list[Action]:
+        end = Action(do="end_silence", stream=stream, seconds=0.0)
+        silent = [Action(do="start_silence", stream=stream), end]
+        return self._rare_rng.choice([[end], [end], silent])
+
+    def _refusal(self, stream: int) -> list[Action]:
+        bad, samples = self._rare_rng.choice(list(BAD)), self._rare_rng.choice(REFUSED_SAMPLES)
+        return [Action(do="refuse", stream=stream, bad=bad, samples=samples)]
+
+    def _failures_before_reset(self, stream: int) -> list[Action]:
+        """Return failures that a reset must forget, and after it as many as a stream survives."""
+        insert = Action(do="insert", stream=stream, samples=UTTERANCE)
+        fails = Action(do="is_last", stream=stream, faults=(1,), is_given_up=True)
+        faults = self._rare_rng.choice(((1, 2), (1, 2, 3)))
+        survives = Action(do="is_last", stream=stream, faults=faults)
+        failures = [fails] * self._rare_rng.randint(1, 3)
+        return [insert, *failures, Action(do="reset", stream=stream), insert, survives]
+
+    def _add_quiet(self, actions: list[Action], tapes: list[Tape]) -> None:
+        """Put tens of seconds of zeros before a word in some of the streams."""
+        rng = self._rare_rng
         for stream, tape in enumerate(tapes):
-            if (
-                self._theme.pauses
-                and self._theme.chunks == USUAL
-                and self._rare_rng.random() < QUIET
-            ):
-                actions, longer[stream] = add_quiet(actions, tape, stream, self._rare_rng)
-        return actions, longer
+            is_usual = self._theme.pauses and self._theme.chunks == USUAL
+            if not is_usual or rng.random() >= QUIET:
+                continue
+            at = rng.choice(_ends_of_inserts(actions, stream) or [len(actions)])
+            samples = sum(
+                inner.samples
+                for action in actions[:at]
+                for inner in (action, *action.inner)
+                if inner.stream == stream and inner.do == "insert"
+            )
+            cells = rng.choice(LONG_QUIET_CELLS)
+            tokens = [
+                (id_, cell + cells * (cell * CELL_SAMPLES >= samples), length)
+                for id_, cell, length in tape.tokens
+            ]
+            tapes[stream] = attrs.evolve(tape, tokens=tokens)
+            quiet, rest = list[Action](), cells * CELL_SAMPLES
+            while rest > 0:
+                chunk = min(rest, rng.choice(QUIET_CHUNKS))
+                quiet.append(Action(do="insert", stream=stream, samples=chunk))
+                quiet.append(Action(do=rng.choice(("process", "drain")), stream=stream))
+                rest -= chunk
+            actions[at:at] = quiet
 
     def _drawn_habits(self) -> tuple[str, ...]:
         rng, habits = self._engine_rng, self._profile.habits
@@ -255,7 +302,7 @@ class _Draw:
         """Return the actions of one stream."""
         actions = [Action(do="open", stream=stream, options=self._options(stream))]
         if self._chance(0.2):
-            actions.append(self._action("end_silence", stream, seconds=self._choice(SILENCES)))
+            actions.append(Action(do="end_silence", stream=stream, seconds=self._choice(SILENCES)))
         total = tape.cells * CELL_SAMPLES if self._profile.is_coded else seconds * SAMPLE_RATE
         fed = 0
         while fed < total:
@@ -273,27 +320,25 @@ class _Draw:
     def _after_chunk(self, stream: int) -> list[Action]:
         theme, actions = self._theme, list[Action]()
         if self._chance(theme.drains):
-            actions.append(self._action("drain", stream))
+            actions.append(Action(do="drain", stream=stream))
         elif self._chance(0.8):
             actions.append(self._exclusive("process", stream))
         if self._chance(theme.reads):
-            actions.append(
-                self._action(
-                    "read", stream, times=self._rng.choice((1, 2, 7)), is_threaded=self._threads()
-                )
-            )
+            times = self._choice((1, 2, 7))
+            is_threaded = self._threads()
+            actions.append(Action(do="read", stream=stream, times=times, is_threaded=is_threaded))
         return [*actions, *self._events(stream)]
 
     def _events(self, stream: int) -> list[Action]:
         """Return what happens between two chunks besides decoding."""
         theme, actions = self._theme, list[Action]()
         if self._chance(theme.refusals):
-            actions.append(self._action("refuse", stream, bad=self._choice(USUALLY_BAD)))
+            actions.append(Action(do="refuse", stream=stream, bad=self._choice(USUALLY_BAD)))
         if self._chance(theme.pauses):
             actions += self._pause(stream)
         if self._chance(theme.flushes):
             actions.append(self._exclusive(self._choice(("start_silence", "is_last")), stream))
-            actions.append(self._action("read", stream))
+            actions.append(Action(do="read", stream=stream))
         if self._profile.has_turns and self._chance(theme.turns):
             actions.append(
                 attrs.evolve(
@@ -305,17 +350,17 @@ class _Draw:
         if self._chance(theme.resets):
             if self._chance(0.5):
                 actions.append(self._exclusive("finish", stream))
-            actions.append(self._action("reset", stream))
+            actions.append(Action(do="reset", stream=stream))
         if self._chance(theme.warmups):
-            actions.append(self._action("warmup", stream))
+            actions.append(Action(do="warmup", stream=stream))
         return actions
 
     def _insert(self, stream: int) -> Action:
         offset = self._choice(END_OFFSETS) if self._chance(self._theme.clocks) else None
         forms = ("read-only", "strided", "reversed", "reused")
-        return self._action(
-            "insert",
-            stream,
+        return Action(
+            do="insert",
+            stream=stream,
             samples=self._choice(self._theme.chunks),
             form=self._choice(forms) if self._chance(self._theme.forms) else "plain",
             end_offset=offset,
@@ -324,14 +369,14 @@ class _Draw:
 
     def _pause(self, stream: int) -> list[Action]:
         """Return a silence, late, split in two, repeated, or as it should be."""
-        end = self._action(
-            "end_silence",
-            stream,
+        end = Action(
+            do="end_silence",
+            stream=stream,
             seconds=self._choice(SILENCES),
             offset=self._choice((None, None, None, 0.0, 2.0, -1.5)),
         )
         start = self._exclusive("start_silence", stream)
-        read = self._action("read", stream)
+        read = Action(do="read", stream=stream)
         pauses: tuple[list[Action], ...] = (
             [start, end], [start, end], [start, read, end], [end], [start, start, end, end],
         )  # fmt: skip
@@ -342,19 +387,21 @@ class _Draw:
         ends: list[list[Do]] = [["close"], ["reset"], ["finish", "close"]]
         if self._profile.has_faults:
             ends += [["exhaust"], ["exhaust", "reset"], ["exhaust", "close"]]
-        return [self._action(do, stream) for do in self._choice(ends)]
+        return [Action(do=do, stream=stream) for do in self._choice(ends)]
 
     def _exclusive(self, do: Do, stream: int) -> Action:
         """Return an exclusive call, with faults or held, as often as the theme has it."""
         theme, profile = self._theme, self._profile
         if profile.has_faults and self._chance(theme.faults):
-            return self._action(do, stream, faults=self._choice(FAULTS), is_after=self._chance(0.5))
+            return Action(
+                do=do, stream=stream, faults=self._choice(FAULTS), is_after=self._chance(0.5)
+            )
         if profile.has_faults and profile.may_thread and self._chance(theme.holds):
-            insert = self._action("insert", stream, samples=self._choice(USUAL))
-            read = self._action("read", stream, times=2)
+            insert = Action(do="insert", stream=stream, samples=self._choice(USUAL))
+            read = Action(do="read", stream=stream, times=2)
             inner = [read] if do in FLUSHES and self._chance(0.3) else [read, insert]
-            return self._action(do, stream, inner=inner)
-        return self._action(do, stream, is_threaded=self._threads())
+            return Action(do=do, stream=stream, inner=inner)
+        return Action(do=do, stream=stream, is_threaded=self._threads())
 
     def _options(self, stream: int) -> dict[str, Any]:
         profile, options = self._profile, dict[str, Any]()
@@ -376,11 +423,26 @@ class _Draw:
     def _threads(self) -> bool:
         return self._profile.may_thread and self._chance(self._theme.threads)
 
-    def _action(self, do: Do, stream: int, **values: Any) -> Action:
-        return Action(do=do, stream=stream, **values)
-
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share
 
     def _choice(self, values: Sequence[Any]) -> Any:
         return self._rng.choice(values)
+
+
+def _with_reads(actions: Sequence[Action]) -> list[Action]:
+    """Return *actions* with a read of the hypothesis after every call that may change it."""
+    longer = list[Action]()
+    for action in actions:
+        longer.append(action)
+        if action.do in READ_AFTER:
+            longer.append(Action(do="read", stream=action.stream))
+    return longer
+
+
+def _ends_of_inserts(actions: Sequence[Action], stream: int) -> list[int]:
+    return [
+        index + 1
+        for index, action in enumerate(actions)
+        if action.stream == stream and action.do == "insert"
+    ]

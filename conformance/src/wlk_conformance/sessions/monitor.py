@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.calls import CallLog, Calls, GuardedProcessor
+from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.sessions.clock import StreamClock
-from wlk_conformance.sessions.invariants.reports import FLUSHES, Counters, Failures, ReportedTimes
-from wlk_conformance.sessions.invariants.tokens import CommittedTokens, Speakers, check_hypothesis
+from wlk_conformance.sessions.reports import FLUSHES, Counters, Failures, ReportedTimes
+from wlk_conformance.sessions.tokens import CommittedTokens, Speakers, check_hypothesis
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE, Emission
 from wlk_core.errors import AudioFormatError, BackendError, WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from wlk_conformance.engine_faults import EngineFaults
-    from wlk_core import BackendSpec
+    from wlk_core import Backend, BackendSpec
 
 __all__ = ["Monitor", "MonitoredProcessor"]
 
@@ -31,7 +32,6 @@ class _Span:
 
     is_alone: bool
     entered: int
-    engine_before: int
     made: int = 0  #: engine calls
     fired: int = 0  #: engine calls that failed on request
 
@@ -43,8 +43,7 @@ class _Entry:
     audio_time: float
     samples: int
     inserts: int
-    is_finished: bool
-    is_closed: bool
+    was_closed: bool
     is_overlapped: bool
 
 
@@ -56,18 +55,25 @@ class Monitor:
     rule.  Any thread may call.
     """
 
-    def __init__(self, spec: BackendSpec, engine_calls: EngineFaults | None) -> None:
+    def __init__(self, spec: BackendSpec, backend: Backend, calls: Calls) -> None:
         self.spec = spec
-        self.engine_calls = engine_calls
         self.violations: list[Violation] = []
+        self._backend = backend
+        self._calls = calls
+        self._engine_calls = EngineFaults.of_backend(backend)
         self._streams: list[MonitoredProcessor] = []
         self._open: dict[int, _Span] = {}  # by thread
         self._entered = 0
         self._lock = threading.Lock()
 
-    def watch(self, processor: Any, name: str, language: str | None) -> MonitoredProcessor:
-        """Return *processor*, monitored; *language* is the one that it is forced to."""
-        stream = MonitoredProcessor(processor, name, language, self)
+    def open(
+        self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
+    ) -> MonitoredProcessor:
+        """Open a stream of the backend, whose calls are monitored, recorded, and noted in *log*."""
+        with self._calls.making("create_processor", name):
+            processor = self._backend.create_processor(**arguments)
+        guarded = GuardedProcessor(processor, self._calls, name, log)
+        stream = MonitoredProcessor(guarded, name, arguments.get("language"), self)
         self._streams.append(stream)
         return stream
 
@@ -93,32 +99,26 @@ class Monitor:
     @contextmanager
     def span(self) -> Iterator[_Span]:
         """Count the engine calls of a block."""
-        calls = self.engine_calls
-        thread = threading.get_ident()
+        calls, thread = self._engine_calls, threading.get_ident()
         with self._lock:
             self._entered += 1
             before = 0 if calls is None else calls.count
-            span = _Span(not self._open, self._entered, before)
+            span = _Span(not self._open, self._entered)
             outer = self._open.get(thread)
             self._open[thread] = span
         try:
             yield span
         finally:
-            self._close(span, thread, outer)
-
-    def _close(self, span: _Span, thread: int, outer: _Span | None) -> None:
-        calls = self.engine_calls
-        with self._lock:
-            if outer is None:
-                del self._open[thread]
-            else:
-                self._open[thread] = outer
-            span.is_alone = span.is_alone and self._entered == span.entered
-            if calls is None or not span.is_alone:
-                return
-            span.made = calls.count - span.engine_before
-            failing = calls.fail_before | calls.fail_after
-            span.fired = sum(span.engine_before < call <= calls.count for call in failing)
+            with self._lock:
+                if outer is None:
+                    del self._open[thread]
+                else:
+                    self._open[thread] = outer
+                span.is_alone = span.is_alone and self._entered == span.entered
+                if calls is not None and span.is_alone:
+                    span.made = calls.count - before
+                    failing = calls.fail_before | calls.fail_after
+                    span.fired = sum(before < call <= calls.count for call in failing)
 
 
 class MonitoredProcessor:
@@ -137,7 +137,7 @@ class MonitoredProcessor:
         self._begin()
 
     def _begin(self, *, is_reset: bool = False) -> None:
-        """Begin, at the opening or at a reset."""
+        """Begin a life, at the opening or at a reset."""
         self._clock = StreamClock()
         self._tokens = CommittedTokens(self._monitor.spec, self.language)
         self._times = ReportedTimes()
@@ -290,24 +290,30 @@ class MonitoredProcessor:
         """Check an exclusive call that returned."""
         if entry.is_overlapped:
             return
-        if entry.is_closed:
+        is_finished = self._is_finished
+        if entry.was_closed:
             self._violation("LIFE-10", f"{call} was accepted after close()")
             return
-        if entry.is_finished and call != "finish":
+        if is_finished and call != "finish":
             self._violation("LIFE-04", f"{call} was accepted after finish()")
             return
         if not isinstance(emission, Emission):
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
             return
-        if call == "finish" and span.made and (entry.is_finished or not entry.samples):
-            rule = "LIFE-03" if entry.is_finished else "LIFE-05"
-            what = "a second finish" if entry.is_finished else "finish without audio"
+        if call == "finish" and span.made and (is_finished or not entry.samples):
+            rule = "LIFE-03" if is_finished else "LIFE-05"
+            what = "a second finish" if is_finished else "finish without audio"
             self._violation(rule, f"{what} made {span.made} engine calls")
         was_failed, self._was_failed = self._was_failed, False
         self._take(self._failures.returned(call, span.fired))
-        has_audio = not self._is_flushed or self._inserts != entry.inserts
-        self._count(call, len(emission.committed), entry, span)
+        is_quiet = self._inserts == entry.inserts  # nothing was inserted meanwhile
+        has_audio = not self._is_flushed or not is_quiet
+        samples, stats = self._clock.samples, self._processor.stats
+        made, tokens = span.made - span.fired, len(emission.committed)
+        self._take(self._counters.take(stats, call, made=made, tokens=tokens))
+        if self._inserts == entry.inserts and not self._is_closed:
+            self._take(self._times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))
         self._take(self._tokens.verify())
         self._take(self._tokens.take(emission, call, self._clock, has_audio=has_audio))
         self._take(self._speakers.take(emission, call))
@@ -318,15 +324,6 @@ class MonitoredProcessor:
             if call in FLUSHES and self._inserts == entry.inserts:
                 self._is_flushed = True
 
-    def _count(self, call: str, tokens: int, entry: _Entry, span: _Span) -> None:
-        """Check the counters after *call*, which committed *tokens* tokens."""
-        samples = self._clock.samples
-        stats = self._processor.stats
-        self._take(self._counters.take(stats, call, made=span.made - span.fired, tokens=tokens))
-        if self._inserts == entry.inserts and not self._is_closed:
-            seconds = samples / SAMPLE_RATE
-            self._take(self._times.counted(call, stats.audio_seconds, seconds))
-
     @contextmanager
     def _entered(self) -> Iterator[_Entry]:
         """Note that an exclusive call begins, and that it ends."""
@@ -335,8 +332,7 @@ class MonitoredProcessor:
                 audio_time=self._clock.end,
                 samples=self._clock.samples,
                 inserts=self._inserts,
-                is_finished=self._is_finished,
-                is_closed=self._is_closed,
+                was_closed=self._is_closed,
                 is_overlapped=self._running > 0,
             )
             self._running += 1

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 import math
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.calls import Calls, GuardedProcessor, ThreadedCall
+from wlk_conformance.calls import LIMIT, Calls, ThreadedCall, while_held
+from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
@@ -23,9 +24,9 @@ from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
-    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.sessions.violation import Kind
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["Played", "Player"]
 
 PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
-LIMIT = 30.0  # seconds: a held call that has not ended by then is stuck
-#: Calls that must not raise: the rule that they break if they do, and their names.
+#: The rule that a call breaks if it raises without a reason, and its name.
 CALLS = {
     "insert": ("IN-01", "insert_audio_chunk"),
     "read": ("HYP-01", "get_buffer"),
     "end_silence": ("SIL-03", "end_silence"),
 }
+RULES = {
+    "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
+    "finish": "LIFE-02",
+}  # fmt: skip
 ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
+MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
 @attrs.define
@@ -59,113 +64,99 @@ class Player:
         backend: Backend,
         spec: BackendSpec,
         source: SpeechSource,
-        *,
-        engine_calls: EngineFaults | None = None,
         recorded: Calls | None = None,
     ) -> None:
         self._backend = backend
         self._spec = spec
         self._source = source
-        self._calls = engine_calls
+        self._faults = EngineFaults.of_backend(backend)
         self._recorded = recorded or Calls()
-        self.monitor = Monitor(spec, engine_calls)
+        self._monitor = Monitor(spec, backend, self._recorded)
         self._streams: dict[int, PlayedStream] = {}
-        self._played = Played()
 
     def play(self, session: Session) -> Played:
         """Make every call of *session*, finish and close its streams, and judge their words."""
-        try:
-            self._prepare(session)
-            for number, action in enumerate(session.actions, 1):
-                self._recorded.action = number
-                self._do(action, session)
-            for number, stream in sorted(self._streams.items()):
-                if stream.is_open:
-                    self._exclusive(stream, Action(do="finish", stream=number))
-                if stream.is_finished:
-                    self._expect("LIFE-03", "finish", stream.finish_again)
-        except Unexpected as unexpected:
-            self.monitor.report(unexpected.violation)
-        finally:
-            self._recorded.action = 0
-            self._set_faults(())
-            self._close_all()
-        self.monitor.settle()
-        self._judge(session)
-        return self._played
-
-    def _prepare(self, session: Session) -> None:
-        """Give a coded engine the words and the habits of *session*."""
         if session.vocabulary and isinstance(self._backend, SupportsCodedAudio):
             self._backend.vocabulary = VOCABULARIES[session.vocabulary].words
         if isinstance(self._backend, SupportsHabits):
             self._backend.habits = frozenset(session.habits)
+        try:
+            for number, action in enumerate(session.actions, 1):
+                self._recorded.action = number
+                self._do(action, session)
+            for _, stream in sorted(self._streams.items()):
+                if stream.is_open:
+                    self._exclusive(stream, Action(do="finish"))
+                if stream.life.is_complete and not (stream.is_closed or stream.is_broken):
+                    with reported("LIFE-03", "finish"):
+                        stream.finish_again()
+        except Unexpected as unexpected:
+            self._monitor.report(unexpected.violation)
+        finally:
+            self._recorded.action = 0
+            self._close_all()
+        self._monitor.settle()
+        if not self._monitor.violations:
+            self._judge(session)
+        lives = {number: stream.lives for number, stream in self._streams.items()}
+        return Played(lives, list(self._monitor.violations))
 
     def _do(self, action: Action, session: Session) -> None:
         """Make the calls of *action*; one that the stream cannot take any more is left out."""
-        if action.do == "open":
-            self._open(action, session)
-            return
-        if action.do == "warmup":
-            self._expect("LIFE-09", "warmup", self._warm_up)
-            return
         stream = self._streams.get(action.stream)
-        if stream is None or stream.is_closed:
-            return
-        if action.do in ("reset", "close"):
-            rule = "LIFE-06" if action.do == "reset" else "LIFE-10"
-            self._expect(rule, action.do, stream.reset if action.do == "reset" else stream.close)
-        elif not stream.is_open:
-            return
-        elif action.do in CALLS:
+        if action.do == "open" and stream is None:
+            self._open(action, session)
+        elif action.do == "warmup":
+            with reported("LIFE-09", "warmup"), self._recorded.making("warmup", "the backend"):
+                self._backend.warmup()
+        elif stream is not None and not stream.is_closed:
+            if action.do in ("reset", "close"):
+                with reported("LIFE-06" if action.do == "reset" else "LIFE-10", action.do):
+                    getattr(stream, action.do)()
+            elif stream.is_open:
+                self._do_open(action, stream)
+
+    def _do_open(self, action: Action, stream: PlayedStream) -> None:
+        """Make the calls of *action* on a stream that takes audio."""
+        if action.do in CALLS:
             rule, name = CALLS[action.do]
-            make = partial(getattr(stream, action.do), action)
-            self._expect(rule, name, make, is_threaded=action.is_threaded)
+            with reported(rule, name):
+                _run(partial(getattr(stream, action.do), action), is_threaded=action.is_threaded)
         elif action.do == "refuse":
             stream.refuse(action)
         elif action.do == "drain":
             self._drain(stream)
         elif action.do == "exhaust":
             self._exhaust(stream)
-        else:
-            decode = self._hold if action.inner else self._exclusive
-            decode(stream, action)
+        elif action.inner and self._faults is not None:
+            self._hold(stream, action, self._faults)
+        elif action.do != "open":
+            self._exclusive(stream, action)
 
     def _open(self, action: Action, session: Session) -> None:
-        if action.stream in self._streams:
-            return
-        options = action.options
-        name = f"stream {action.stream}"
-        with (
-            reported("LIFE-01", "create_processor", action.stream),
-            self._recorded.making("create_processor", name),
-        ):
+        options, name = action.options, f"stream {action.stream}"
+        with reported("LIFE-01", "create_processor", name):
             try:
-                processor = self._backend.create_processor(**options)
+                processor = self._monitor.open(name, options)
             except OptionError:
                 options = {}
-                processor = self._backend.create_processor()
-        guarded = GuardedProcessor(processor, self._recorded, name)
-        monitored = self.monitor.watch(guarded, name, options.get("language"))
+                processor = self._monitor.open(name, options)
         self._streams[action.stream] = PlayedStream(
-            action.stream,
-            monitored,
+            processor,
             session.tape_of(action.stream).render(self._source).audio,
             policy=options.get("policy"),
             keeps_delay=not set(options) - {"policy", "language", "task"},
         )
-
-    def _warm_up(self) -> None:
-        with self._recorded.making("warmup", "the backend"):
-            self._backend.warmup()
 
     def _drain(self, stream: PlayedStream) -> None:
         """Process until there is no backlog, and once more, which must find nothing."""
         calls = 0
         while stream.processor.has_backlog:
             self._exclusive(stream, Action(do="process"))
-            stream.count_drain()
             calls += 1
+            if calls > MAX_DRAIN_CALLS:
+                error = AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
+                raise Unexpected.raised("TIME-03", "process_iter", error, stream.name)
         drained = stream.processed if calls else math.inf  # a silence alone moves it at any call
         self._exclusive(stream, Action(do="process"))
         if stream.processed > drained:
@@ -176,151 +167,103 @@ class Player:
                 f"{stream.processed:.3f} s",
             )
         delay = self._spec.delay_of(stream.policy)
-        if delay is not None and stream.keeps_delay:
-            backlog = stream.life.clock.end - stream.processed
-            if backlog > delay:
-                self._report(
-                    stream, "RES-03", f"{backlog:.2f} s of audio wait, declared is {delay:g} s"
-                )
+        backlog = stream.life.clock.end - stream.processed
+        if delay is not None and stream.keeps_delay and backlog > delay:
+            self._report(
+                stream, "RES-03", f"{backlog:.2f} s of audio wait, declared is {delay:g} s"
+            )
 
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
         """Make a call whose engine calls may fail, and repeat it as a session does."""
-        self._set_faults(action.faults, is_after=action.is_after)
         stream.faults = stream.faults + len(action.faults) if action.faults else 0
+        rule = RULES.get(action.do, "IN-05")
         try:
-            for attempts_left in reversed(range(ATTEMPTS)):
-                try:
-                    rule, number = stream.rule_of(action), stream.number
-                    with reported(rule, action.do, number, passes=BackendError):
-                        _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
-                    return
-                except BackendError as error:
-                    stream.failed(error)
-                    if isinstance(error, StreamBroken) and stream.faults > MAX_RETRIES:
-                        return  # the error of the call before this one came first
-                    if action.is_given_up and action.faults and not stream.is_broken:
+            with self._failing(action.faults, after=action.is_after):
+                for attempts_left in reversed(range(ATTEMPTS)):
+                    try:
+                        with reported(rule, action.do, stream.name, passes=BackendError):
+                            _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
                         return
-                    is_spurious = not stream.may_fail and not action.faults
-                    if is_spurious or not attempts_left or isinstance(error, StreamBroken):
-                        raise Unexpected(rule, action.do, error, number) from error
+                    except BackendError as error:
+                        stream.failed(error)
+                        if isinstance(error, StreamBroken) and stream.faults > MAX_RETRIES:
+                            return  # the error of the call before this one came first
+                        if action.is_given_up and action.faults and not stream.is_broken:
+                            return
+                        is_spurious = not stream.may_fail and not action.faults
+                        if is_spurious or not attempts_left or isinstance(error, StreamBroken):
+                            raise Unexpected.raised(rule, action.do, error, stream.name) from error
         finally:
             stream.may_fail = bool(action.faults)
-            self._set_faults(())
 
     def _exhaust(self, stream: PlayedStream) -> None:
         """Fail every engine call until the stream is broken, which it must be for good."""
-        if self._calls is None:
+        if self._faults is None:
             return
         stream.insert(Action(do="insert", samples=16_000))
-        start = self._calls.count
-        errors: list[BaseException] = []
-        self._set_faults(range(1, 200))
-        try:
+        start = self._faults.count
+        errors: list[BackendError] = []
+        with self._faults.failing(range(1, 200)):
             for _ in range(ATTEMPTS):
                 try:
-                    with reported("ERR-01", "exhaust", stream.number, passes=BackendError):
+                    with reported("ERR-01", "exhaust", stream.name, passes=BackendError):
                         stream.exclusive(Action(do="is_last"))
                     break
                 except BackendError as error:
                     errors.append(error)
                     stream.failed(error)
-        finally:
-            self._set_faults(())
-        if self._calls.count == start:
+        if (failures := self._faults.count - start) == 0:
             return
         if not errors or not isinstance(errors[-1], StreamBroken):
             kinds = [type(error).__name__ for error in errors]
             self._report(
                 stream,
                 "ERR-03",
-                f"the engine failed {self._calls.count - start} times in a row, the calls raised "
-                f"{kinds}, expected StreamBroken after three failed retries",
+                f"the engine failed {failures} times in a row, the calls raised {kinds}, expected "
+                "StreamBroken after three failed retries",
             )
         stream.is_broken = True
 
-    def _hold(self, stream: PlayedStream, action: Action) -> None:
+    def _hold(self, stream: PlayedStream, action: Action, faults: EngineFaults) -> None:
         """Make an exclusive call on a thread, and the inner calls while its engine is held."""
-        if self._calls is None:
-            self._exclusive(stream, attrs.evolve(action, inner=()))
-            return
-        begun, go_on = threading.Event(), threading.Event()
 
-        def wait() -> None:
-            begun.set()
-            go_on.wait(LIMIT)
-
-        def call() -> None:
-            try:
-                stream.exclusive(action)
-            finally:
-                begun.set()
-
-        self._calls.before_call = wait
-        calling = ThreadedCall(call)
-        try:
-            begun.wait(LIMIT)
+        def act() -> None:
             for inner in action.inner:
                 self._while_held(stream, action, inner)
-        finally:
-            self._calls.before_call = None
-            go_on.set()
-            has_ended = calling.wait(LIMIT)
-        if not has_ended:
-            self._report(
-                stream, stream.rule_of(action), f"{action.do} did not end within {LIMIT:g} s"
-            )
-        if calling.error is not None:
-            raise Unexpected(
-                stream.rule_of(action), action.do, calling.error, stream.number
-            ) from calling.error
+
+        rule = RULES.get(action.do, "IN-05")
+        calling = while_held(partial(stream.exclusive, action), act, faults.held)
+        if not calling.wait(0.0):
+            self._report(stream, rule, f"{action.do} did not end within {LIMIT:g} s")
+        if (error := calling.error) is not None:
+            raise Unexpected.raised(rule, action.do, error, stream.name) from error
 
     def _while_held(self, stream: PlayedStream, action: Action, inner: Action) -> None:
         is_insert = inner.do == "insert"
-        make = partial(stream.insert if is_insert else stream.read, inner)
+        rule = "IN-04" if is_insert else "HYP-01"
         name = "insert_audio_chunk" if is_insert else "get_buffer or stats"
-        calling = ThreadedCall(make)
+        calling = ThreadedCall(partial(stream.insert if is_insert else stream.read, inner))
         if not calling.wait(PROMPT):
-            rule = "IN-04" if is_insert else "HYP-01"
             message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
             self._report(stream, rule, message, kind="blocked")
-        elif calling.error is not None and not (is_insert and action.do == "finish"):
-            raise Unexpected(
-                "IN-04" if is_insert else "HYP-01", name, calling.error, stream.number
-            ) from calling.error
+        elif (error := calling.error) is not None and not (is_insert and action.do == "finish"):
+            raise Unexpected.raised(rule, name, error, stream.name) from error
 
-    def _expect(
-        self,
-        rule: str,
-        name: str,
-        call: Callable[[], object],
-        *,
-        is_threaded: bool = False,
-    ) -> None:
-        """Make a call that must not raise."""
-        with reported(rule, name):
-            _run(call, is_threaded=is_threaded)
-
-    def _set_faults(self, faults: Any, *, is_after: bool = False) -> None:
-        if self._calls is None:
-            return
-        numbers = frozenset(self._calls.count + fault for fault in faults)
-        self._calls.fail_before = frozenset() if is_after else numbers
-        self._calls.fail_after = numbers if is_after else frozenset()
+    def _failing(self, faults: Iterable[int], *, after: bool) -> AbstractContextManager[None]:
+        return nullcontext() if self._faults is None else self._faults.failing(faults, after=after)
 
     def _close_all(self) -> None:
         for stream in self._streams.values():
             if not stream.is_closed:
                 try:
-                    with reported("LIFE-10", "close", stream.number):
+                    with reported("LIFE-10", "close", stream.name):
                         stream.close()
                 except Unexpected as unexpected:
                     self._report(stream, "LIFE-10", str(unexpected))
 
     def _judge(self, session: Session) -> None:
-        """Compare the words of each life with its audio, unless a call already broke a rule."""
-        self._played.lives = {number: stream.lives for number, stream in self._streams.items()}
-        self._played.violations = list(self.monitor.violations)
-        if self._played.violations or not isinstance(self._source, CodedSpeech):
+        """Report the first life whose words are not those of its audio."""
+        if not isinstance(self._source, CodedSpeech):
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
         for number, stream in sorted(self._streams.items()):
@@ -332,13 +275,12 @@ class Player:
                 )
                 if (first := next(judged, None)) is not None:
                     self._report(stream, first.rule, first.message, kind=first.kind)
-                    self._played.violations = list(self.monitor.violations)
                     return
 
     def _report(
         self, stream: PlayedStream, rule: str, message: str, *, kind: Kind = "invariant"
     ) -> None:
-        self.monitor.report(Violation(rule, message, kind=kind, stream=f"stream {stream.number}"))
+        self._monitor.report(Violation(rule, message, kind, stream.name))
 
 
 def _run(call: Callable[[], object], *, is_threaded: bool) -> None:

@@ -27,14 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_conformance.sessions.violation import Kind
-
 __all__ = ["BAD", "PlayedStream", "Unexpected", "reported"]
 
-RULES = {
-    "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
-    "finish": "LIFE-02",
-}  # fmt: skip
 #: Calls that must be refused, and the rules that they break where they are accepted.
 BAD = {
     "int16": "IN-02", "float64": "IN-02", "stereo": "IN-02", "nan": "IN-02", "infinity": "IN-02",
@@ -46,27 +40,29 @@ BAD = {
 BAD_SAMPLES = 320  # unless the action has another number
 BAD_SILENCES = {"negative silence": -0.5, "silence without end": math.inf, "nan silence": math.nan}
 BAD_PLACES = {"at the start": 0, "at the end": -1}  # of the sample that is not finite
-MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 JUNK = np.float32(0.25)  # overwrites a buffer that is used again
 
 
 class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
-    """A call raised what it must not raise."""
+    """A call raised what it must not raise, or was accepted."""
 
-    def __init__(self, rule: str, call: str, error: BaseException, stream: int = -1) -> None:
-        raised = error.__cause__ if isinstance(error, Escaped) else error
-        message = f"{call} raised {type(raised).__name__}: {raised}".removesuffix(": ")
-        super().__init__(message)
-        name = f"stream {stream}" if stream >= 0 else ""
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(violation.message)
+        self.violation = violation
+
+    @classmethod
+    def raised(cls, rule: str, call: str, error: BaseException, stream: str = "") -> Unexpected:
+        """Return that *call* raised *error*, which breaks *rule*."""
+        cause = error.__cause__ if isinstance(error, Escaped) else error
+        message = f"{call} raised {type(cause).__name__}: {cause}".removesuffix(": ")
         # A connection that is lost depends on nothing that is left of a session.
-        is_lost = isinstance(raised, BackendError) and isinstance(raised.__cause__, OSError)
-        kind: Kind = "invariant" if is_lost else "raised"
-        self.violation = Violation(rule, message, kind=kind, stream=name)
+        is_lost = isinstance(cause, BackendError) and isinstance(cause.__cause__, OSError)
+        return cls(Violation(rule, message, "invariant" if is_lost else "raised", stream))
 
 
 @contextmanager
 def reported(
-    rule: str, call: str, stream: int = -1, *, passes: type[Exception] = Unexpected
+    rule: str, call: str, stream: str = "", *, passes: type[Exception] = Unexpected
 ) -> Iterator[None]:
     """
     Raise Unexpected for what a call of the backend raises; errors of the type *passes* are left.
@@ -78,7 +74,7 @@ def reported(
     except (Unexpected, passes):
         raise
     except Exception as error:
-        raise Unexpected(rule, call, error, stream) from error
+        raise Unexpected.raised(rule, call, error, stream) from error
 
 
 class PlayedStream:
@@ -86,27 +82,30 @@ class PlayedStream:
 
     def __init__(
         self,
-        number: int,
         processor: Any,
         audio: NDArray[np.float32],
         *,
         policy: str | None,
         keeps_delay: bool,
     ) -> None:
-        self.number = number
+        self.name = processor.name
         self.policy = policy  #: that it was opened with, None for the default
         self.processor = processor
         self.keeps_delay = keeps_delay  #: by its options, the max_delay of the spec holds
-        self.lives = [Life(may_end_early=not keeps_delay)]
-        self.processed = 0.0
+        self.lives: list[Life] = []
         self.is_closed = False
+        self._audio = audio
+        self._position = 0
+        self._scratch = np.zeros(0, dtype=np.float32)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a life where the tape is."""
+        self.lives.append(Life(self._position, may_end_early=not self.keeps_delay))
+        self.processed = 0.0
         self.is_broken = False
         self.faults = 0  #: of the last calls in a row that had any
         self.may_fail = False  #: the call before had faults, and its error may come later
-        self._audio = audio
-        self._position = 0
-        self._drain_calls = 0
-        self._scratch = np.zeros(0, dtype=np.float32)
 
     @property
     def life(self) -> Life:
@@ -118,14 +117,11 @@ class PlayedStream:
         """Whether the stream takes audio."""
         return not (self.is_closed or self.is_broken or self.life.is_complete)
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the stream is finished, and neither closed nor broken."""
-        return self.life.is_complete and not (self.is_closed or self.is_broken)
-
     def insert(self, action: Action) -> None:
         """Insert the next samples; an overlap must be refused."""
-        samples = self._next(action.samples)
+        samples = np.zeros(action.samples, dtype=np.float32)
+        piece = self._audio[self._position : self._position + action.samples]
+        samples[: len(piece)] = piece
         clock = self.life.clock
         end_time = None
         if action.end_offset is not None:
@@ -153,8 +149,14 @@ class PlayedStream:
 
     def exclusive(self, action: Action) -> None:
         """Make a call that returns an emission, and take its tokens."""
-        samples = self.life.clock.samples
-        emission = self._call(action)
+        processor, samples = self.processor, self.life.clock.samples
+        if action.do == "new_speaker":
+            start = max(0.0, self.life.clock.end + action.start)
+            emission = processor.new_speaker(ChangeSpeaker(action.speaker or 0, start))
+        elif action.do in ("start_silence", "finish"):
+            emission = getattr(processor, action.do)()
+        else:
+            emission = processor.process_iter(*([True] if action.do == "is_last" else []))
         self.life.tokens += emission.committed
         self.processed = emission.processed_up_to
         if action.do in FLUSHES:
@@ -166,7 +168,7 @@ class PlayedStream:
         """Finish a stream that is finished, which must do nothing."""
         self.life.tokens += self.processor.finish().committed
 
-    def failed(self, error: BaseException) -> None:
+    def failed(self, error: BackendError) -> None:
         """Note an error, and take the tokens in it that a broken stream could not return."""
         if isinstance(error, StreamBroken) and not self.is_broken:
             self.is_broken = True
@@ -175,8 +177,7 @@ class PlayedStream:
     def read(self, action: Action) -> None:
         """Read the hypothesis and the counters."""
         for _ in range(action.times):
-            shown = self.processor.get_buffer()
-            self.life.read(shown.tokens)
+            self.life.read(self.processor.get_buffer().tokens)
             self.processor.stats  # noqa: B018 -- a read is what is tested
 
     def refuse(self, action: Action) -> None:
@@ -187,29 +188,26 @@ class PlayedStream:
             Unexpected: it was accepted, or another error came than the contract names.
 
         """
-        bad = action.bad
+        bad, samples = action.bad, action.samples or BAD_SAMPLES
         expected: type[WLKError] = AudioFormatError if BAD[bad] == "IN-02" else ClockError
         try:
-            with reported(BAD[bad], f"a call with {bad}", self.number, passes=expected):
-                self._bad_call(bad, action.samples or BAD_SAMPLES)
+            with reported(BAD[bad], f"a call with {bad}", self.name, passes=expected):
+                if bad in BAD_SILENCES:
+                    self.processor.end_silence(BAD_SILENCES[bad])
+                elif bad == "overlap":
+                    end_time = self.life.clock.end - 0.5 + samples / SAMPLE_RATE
+                    self.processor.insert_audio_chunk(_bad_audio(bad, samples), end_time)
+                else:
+                    self.processor.insert_audio_chunk(_bad_audio(bad, samples))
         except expected:
             return
-        accepted = Unexpected(BAD[bad], "", AssertionError(), self.number)
-        accepted.violation = Violation(
-            BAD[bad],
-            f"a call with {bad} was accepted, expected {expected.__name__}",
-            stream=f"stream {self.number}",
-        )
-        raise accepted
+        message = f"a call with {bad} was accepted, expected {expected.__name__}"
+        raise Unexpected(Violation(BAD[bad], message, stream=self.name))
 
     def reset(self) -> None:
         """Begin a new life where the tape is."""
         self.processor.reset()
-        life = Life(first_sample=self._position, may_end_early=not self.keeps_delay)
-        self.lives.append(life)
-        self.processed = 0.0
-        self.is_broken = self.may_fail = False
-        self.faults = 0
+        self._begin()
 
     def close(self) -> None:
         """Close the stream, twice, because the second close must be accepted."""
@@ -220,42 +218,6 @@ class PlayedStream:
             self.processor.process_iter()
         except (StreamClosed, StreamBroken):
             return
-
-    def count_drain(self) -> None:
-        """Count a call of a drain, and raise Unexpected where there is no end of them."""
-        self._drain_calls += 1
-        if self._drain_calls > MAX_DRAIN_CALLS:
-            error = AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
-            raise Unexpected("TIME-03", "process_iter", error, self.number)
-
-    def rule_of(self, action: Action) -> str:
-        """Return the rule of a call that fails without a reason."""
-        return RULES.get(action.do, "IN-05")
-
-    def _call(self, action: Action) -> Any:
-        processor = self.processor
-        if action.do == "new_speaker":
-            start = max(0.0, self.life.clock.end + action.start)
-            speaker = 0 if action.speaker is None else action.speaker
-            return processor.new_speaker(ChangeSpeaker(speaker, start))
-        if action.do in ("start_silence", "finish"):
-            return getattr(processor, action.do)()
-        return processor.process_iter(*([True] if action.do == "is_last" else []))
-
-    def _bad_call(self, bad: str, samples: int) -> None:
-        if bad in BAD_SILENCES:
-            self.processor.end_silence(BAD_SILENCES[bad])
-        elif bad == "overlap":
-            end_time = self.life.clock.end - 0.5 + samples / SAMPLE_RATE
-            self.processor.insert_audio_chunk(_bad_audio(bad, samples), end_time)
-        else:
-            self.processor.insert_audio_chunk(_bad_audio(bad, samples))
-
-    def _next(self, samples: int) -> NDArray[np.float32]:
-        piece = self._audio[self._position : self._position + samples]
-        padded = np.zeros(samples, dtype=np.float32)
-        padded[: len(piece)] = piece
-        return padded
 
     def _shaped(self, samples: NDArray[np.float32], form: str) -> NDArray[np.float32]:
         """Return *samples* in an array of the memory layout *form*."""

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+from attrs.validators import deep_iterable, in_
 
 from wlk_conformance.seams import HABITS
-from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus, white_noise
+from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus
 from wlk_conformance.testing import CodedToken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = [
-    "FLUSHES",
-    "VOCABULARIES",
-    "Action",
-    "Do",
-    "Form",
-    "Session",
-    "Tape",
-    "Token",
-    "Vocabulary",
-]
+__all__ = ["FLUSHES", "VOCABULARIES", "Action", "Do", "Session", "Tape", "Token", "Vocabulary"]
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
 FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
@@ -69,18 +61,8 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
         ),
         # What a normal form of Unicode, a change of case or a column of a table would change.
         "as spelled": Vocabulary(
-            (
-                " \ufb01ne",
-                " \u2167",
-                " e\u0301",
-                " STRASSE",
-                " Stra\u00dfe",
-                " \u212b",
-                " mixedCase",
-                f" {'long' * 25}",
-                " \u0130",
-                " \u00bd",
-            )
+            (" \ufb01ne", " \u2167", " e\u0301", " STRASSE", " Stra\u00dfe", " \u212b",
+             " mixedCase", f" {'long' * 25}", " \u0130", " \u00bd")
         ),
         "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
         # Characters of private use have no name in Unicode; tokenizers of speech models have some.
@@ -97,7 +79,7 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
             ("こん", "に", "ちは", "。", "カ", "タ", "ナ", "です", "ね", "ー"), has_spaces=False
         ),
     }
-)
+)  # fmt: skip
 
 
 Token = tuple[int, int, int]  # id, first cell and cells
@@ -107,23 +89,17 @@ def _tokens(values: Iterable[Iterable[int]]) -> tuple[Token, ...]:
     return tuple((id_, cell, cells) for id_, cell, cells in values)
 
 
-def _pair(values: Iterable[float]) -> tuple[float, float]:
-    low, high = values
-    return low, high
-
-
 def _tuple(values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _chosen(record: Any, always: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of *record* in *always*, and the others that differ from their defaults."""
-    values = {field: getattr(record, field.name) for field in attrs.fields(type(record))}
-    return {
-        field.name: value
-        for field, value in values.items()
-        if field.name in always or not (value in ((), {}) or value == field.default)
-    }
+def _is_chosen(field: attrs.Attribute[Any], value: object) -> bool:
+    return field.default is attrs.NOTHING or value not in ((), {}, field.default)
+
+
+def _described(record: Any) -> dict[str, Any]:
+    """Return the fields of *record* that differ from their defaults."""
+    return attrs.asdict(record, filter=_is_chosen)
 
 
 @attrs.frozen(kw_only=True)
@@ -132,42 +108,27 @@ class Tape:
     Audio that a stream is fed from its beginning on; zeros follow its end.
 
     Attributes:
-        kind: "coded" for the tokens listed, "speech" for digits spoken, "noise" for neither.
+        kind: "coded" for the tokens listed, "speech" for digits spoken.
         tokens: id, first cell and cells of each coded token.
         count: how many digits are spoken.
-        gap: the range of the pauses between them in seconds.
-        seed: of the digits or of the noise.
-        seconds: of noise.
-        first_sample: where the audio begins, of what is spoken or of the noise.
+        seed: of the digits.
+        first_sample: where the audio begins, of what is spoken.
 
     """
 
-    kind: Literal["coded", "speech", "noise"] = "coded"
+    kind: Literal["coded", "speech"] = "coded"
     tokens: tuple[Token, ...] = attrs.field(default=(), converter=_tokens)
     count: int = 0
-    gap: tuple[float, float] = attrs.field(default=(0.1, 0.3), converter=_pair)
     seed: int = 0
-    seconds: float = 0.0
     first_sample: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what differs from the defaults."""
-        return _chosen(self, ("kind",))
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
-        stimulus = self._whole(source)
-        if not self.first_sample:
-            return stimulus
-        return attrs.evolve(stimulus, audio=stimulus.audio[self.first_sample :], words=())
-
-    def _whole(self, source: SpeechSource) -> Stimulus:
-        if self.kind == "noise":
-            return white_noise(self.seconds, seed=self.seed)
         if self.kind == "coded" and isinstance(source, CodedSpeech):
-            return source.script([CodedToken(*token) for token in self.tokens], cells=self.cells)
-        count = self.count or len(self.tokens)
-        return source.speech(count, seed=self.seed, gap=self.gap)
+            tokens = [CodedToken(*token) for token in self.tokens]
+            return source.script(tokens, cells=self.cells)
+        stimulus = source.speech(self.count or len(self.tokens), seed=self.seed)
+        return attrs.evolve(stimulus, audio=stimulus.audio[self.first_sample :])
 
     @property
     def cells(self) -> int:
@@ -179,7 +140,10 @@ Do = Literal[
     "open", "insert", "refuse", "process", "drain", "start_silence", "end_silence", "is_last",
     "new_speaker", "finish", "reset", "close", "read", "warmup", "exhaust",
 ]  # fmt: skip
-Form = Literal["plain", "read-only", "strided", "reversed", "reused"]
+
+
+def _actions(values: Iterable[Any]) -> tuple[Action, ...]:
+    return tuple(value if isinstance(value, Action) else Action(**value) for value in values)
 
 
 @attrs.frozen(kw_only=True)
@@ -212,7 +176,7 @@ class Action:
     do: Do
     stream: int = 0
     samples: int = 0
-    form: Form = "plain"
+    form: Literal["plain", "read-only", "strided", "reversed", "reused"] = "plain"
     end_offset: float | None = None
     seconds: float = 0.0
     offset: float | None = None
@@ -224,21 +188,12 @@ class Action:
     is_threaded: bool = False
     times: int = 1
     bad: str = ""
-    inner: tuple[Action, ...] = attrs.field(default=(), converter=_tuple)
+    inner: tuple[Action, ...] = attrs.field(default=(), converter=_actions)
     options: dict[str, Any] = attrs.field(factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what differs from the defaults."""
-        values = _chosen(self, ("do", "stream"))
-        if self.inner:
-            values["inner"] = [action.as_dict() for action in self.inner]
-        return values
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Action:
-        """Return the action that `as_dict` described."""
-        inner = [cls.from_dict(action) for action in values.get("inner", ())]
-        return cls(**{**values, "inner": inner})
+def _tapes(values: Iterable[Any]) -> tuple[Tape, ...]:
+    return tuple(value if isinstance(value, Tape) else Tape(**value) for value in values)
 
 
 @attrs.frozen(kw_only=True)
@@ -250,32 +205,27 @@ class Session:
     see SupportsHabits; both are empty for the engine as it is loaded.
     """
 
-    name: str
-    tapes: tuple[Tape, ...] = attrs.field(converter=_tuple)
-    actions: tuple[Action, ...] = attrs.field(converter=_tuple)
-    vocabulary: str = ""
-    habits: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    name: str = attrs.field(converter=str)
+    vocabulary: str = attrs.field(default="", validator=in_(("", *VOCABULARIES)))
+    habits: tuple[str, ...] = attrs.field(
+        default=(), converter=_tuple, validator=deep_iterable(in_(HABITS))
+    )
+    tapes: tuple[Tape, ...] = attrs.field(converter=_tapes)
+    actions: tuple[Action, ...] = attrs.field(converter=_actions)
 
     def tape_of(self, stream: int) -> Tape:
         """Return the audio of the stream of that number."""
         return self.tapes[stream % len(self.tapes)]
 
-    @property
-    def engine(self) -> dict[str, Any]:
-        """What differs from the engine as it is loaded."""
-        chosen = {"vocabulary": self.vocabulary, "habits": self.habits}
-        return {name: value for name, value in chosen.items() if value}
-
     def as_json(self) -> str:
-        """Return the session as a JSON document, one action on a line."""
-        document = {"version": VERSION, "name": self.name, **self.engine}
-        head = ",\n".join(
-            f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()
-        )
-        tapes = ",\n    ".join(json.dumps(tape.as_dict()) for tape in self.tapes)
-        actions = ",\n    ".join(json.dumps(action.as_dict()) for action in self.actions)
-        lists = f'  "tapes": [\n    {tapes}\n  ],\n  "actions": [\n    {actions}\n  ]'
-        return f"{{\n{head},\n{lists}\n}}\n"
+        """Return the session as a JSON document, one tape or action on a line."""
+        fields = []
+        for name, value in {"version": VERSION, **_described(self)}.items():
+            text = json.dumps(value)
+            if name in ("tapes", "actions"):
+                text = "[\n    " + ",\n    ".join(map(json.dumps, value)) + "\n  ]"
+            fields.append(f'  "{name}": {text}')
+        return "{\n" + ",\n".join(fields) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str) -> Session:
@@ -288,21 +238,24 @@ class Session:
         """
         try:
             document = json.loads(text)
-            if document["version"] == VERSION:
-                return cls(
-                    name=str(document["name"]),
-                    tapes=[Tape(**tape) for tape in document["tapes"]],
-                    actions=[Action.from_dict(action) for action in document["actions"]],
-                    vocabulary=_known(document.get("vocabulary", ""), ("", *VOCABULARIES)),
-                    habits=[_known(habit, HABITS) for habit in document.get("habits", ())],
-                )
-            reason = f"version {document['version']!r}"
+            if document.pop("version") == VERSION:
+                return cls(**document)
+            reason = "another version"
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error.args[0]}"
         raise ValueError(f"expected a session written by wlk-conformance, got {reason}")
 
+    def listed(self) -> str:
+        """Return the audio and the calls, a line each; equal calls in a row are one."""
+        return "\n".join(f"    {line}" for line in self._lines())
 
-def _known(name: str, names: Iterable[str]) -> str:
-    if name not in names:
-        raise ValueError(f"expected one of {', '.join(map(repr, names))}, got {name!r}")
-    return name
+    def _lines(self) -> Iterator[str]:
+        for number, tape in enumerate(self.tapes):
+            yield f"tape {number}: {json.dumps(_described(tape))}"
+        chosen = _described(self)
+        yield from (
+            f"{name}: {chosen[name]}" for name in ("vocabulary", "habits") if name in chosen
+        )
+        for call, equal in groupby(json.dumps(_described(action)) for action in self.actions):
+            count = sum(1 for _ in equal)
+            yield call if count == 1 else f"{call}, {count} times"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["attribute", "even_chunks", "shrink"]
 
 SECOND = 16_000  # samples of a chunk that has nothing special
-
-
 SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
     lambda action: None if action.do in ("read", "refuse", "warmup") else action,
     lambda action: attrs.evolve(action, faults=(), is_after=False),
@@ -33,6 +31,22 @@ SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
     lambda action: None if action.do == "start_silence" else action,
     lambda action: attrs.evolve(action, options={}),
     lambda action: attrs.evolve(action, offset=None),
+)
+#: Rare calls and the rules that they break, the rarest first; a refused call has its own.
+RARE: tuple[tuple[Callable[[Action], object], str], ...] = (
+    (lambda action: action.faults or action.do == "exhaust", "ERR-02"),
+    (lambda action: action.do == "refuse", ""),
+    (lambda action: action.do == "reset", "LIFE-06"),
+    (lambda action: action.do == "warmup", "LIFE-09"),
+    (lambda action: action.form == "reused", "IN-04"),
+    (lambda action: action.form != "plain", "IN-01"),
+    (lambda action: action.do == "read", "HYP-01"),
+    (lambda action: action.inner, "IN-04"),
+    (lambda action: action.is_threaded, "ISO-03"),
+    (lambda action: action.end_offset is not None, "IN-03"),
+    (lambda action: action.offset is not None, "SIL-03"),
+    (lambda action: action.do == "new_speaker", "SPK-01"),
+    (lambda action: action.do == "is_last", "LIFE-07"),
 )
 MANY = 4  # silences without which a small error of times does not show: a drift
 ALONE: dict[Kind, str] = {
@@ -95,13 +109,13 @@ class _Shrinking:
         """Keep one stream, or drop each that is not needed."""
         actions = self.session.actions
         numbers = sorted({action.stream for action in actions})
-        for number in numbers if len(numbers) > 1 else ():
+        if len(numbers) == 1:
+            return
+        for number in numbers:
             if self.keeps(actions=[action for action in actions if action.stream == number]):
                 return
-        for number in numbers if len(numbers) > 1 else ():
-            self.keeps(
-                actions=[action for action in self.session.actions if action.stream != number]
-            )
+        for number in numbers:
+            self.keeps(actions=[a for a in self.session.actions if a.stream != number])
 
     def drop_runs(self) -> None:
         """Drop runs of actions, long ones first."""
@@ -169,17 +183,16 @@ def attribute(violation: Violation, session: Session) -> str:
     if violation.kind == "language":  # a neighbour that is left is needed
         return "ISO-05" if own and others else "LANG-01"
     return (
-        (_by_neighbours(others) if own else None)
+        (_by_neighbours(others) if own and others else None)
         or _by_calls(own or session.actions)
         or _by_silences(own, violation.kind)
-        or _by_chunks(session, own)
+        # Where even chunks would fail as well, they would have replaced these.
+        or (own and even_chunks(session, own[0].stream).actions != session.actions and "COM-05")
         or ALONE.get(violation.kind, violation.rule)
     )
 
 
-def _by_neighbours(others: Sequence[Action]) -> str | None:
-    if not others:
-        return None
+def _by_neighbours(others: Sequence[Action]) -> str:
     if any(action.faults or action.do == "exhaust" for action in others):
         return "ERR-04"
     is_threaded = any(action.is_threaded or action.inner for action in others)
@@ -188,26 +201,9 @@ def _by_neighbours(others: Sequence[Action]) -> str | None:
 
 def _by_calls(own: Sequence[Action]) -> str | None:
     """Return the rule of the rarest call that is left."""
-    if any(action.faults or action.do == "exhaust" for action in own):
-        return "ERR-02"
-    for action in own:
-        if action.do == "refuse":
-            return BAD[action.bad]
-    for is_left, rule in (
-        (any(action.do == "reset" for action in own), "LIFE-06"),
-        (any(action.do == "warmup" for action in own), "LIFE-09"),
-        (any(action.form == "reused" for action in own), "IN-04"),
-        (any(action.form != "plain" for action in own), "IN-01"),
-        (any(action.do == "read" for action in own), "HYP-01"),
-        (any(action.inner for action in own), "IN-04"),
-        (any(action.is_threaded for action in own), "ISO-03"),
-        (any(action.end_offset is not None for action in own), "IN-03"),
-        (any(action.offset is not None for action in own), "SIL-03"),
-        (any(action.do == "new_speaker" for action in own), "SPK-01"),
-        (any(action.do == "is_last" for action in own), "LIFE-07"),
-    ):
-        if is_left:
-            return rule
+    for is_rare, rule in RARE:
+        if found := next(filter(is_rare, own), None):
+            return rule or BAD[found.bad]
     return None
 
 
@@ -223,11 +219,3 @@ def _by_silences(own: Sequence[Action], kind: Kind) -> str | None:
         is_leading = calls[:1] == ["end_silence"] and ends == 1 and not starts
         return "TIME-04" if is_leading else "SIL-05" if kind == "time" else "SIL-03"
     return "SIL-07" if ends or kind == "extra" or starts > 1 else "SIL-01"
-
-
-def _by_chunks(session: Session, own: Sequence[Action]) -> str | None:
-    """Return COM-05 where even chunks would not fail, or they would have replaced these."""
-    if not own:
-        return None
-    even = even_chunks(session, own[0].stream)
-    return None if even.actions == session.actions else "COM-05"

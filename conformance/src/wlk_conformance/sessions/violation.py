@@ -12,17 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "Violation"]
 
 Kind = Literal[
-    "blocked",
-    "invariant",
-    "language",
-    "clock",
-    "missing",
-    "extra",
-    "spacing",
-    "time",
-    "raised",
+    "blocked", "invariant", "language", "clock", "missing", "extra", "spacing", "time", "raised",
     "differs",
-]
+]  # fmt: skip
 
 
 @attrs.frozen

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 import math
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wlk_conformance.compare import check_clock, check_same, check_words, word_errors, words_of
+from wlk_conformance.compare import check_clock, check_same, word_errors, words_of
 from wlk_conformance.rules import rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs, word_error_rate
+from wlk_conformance.suite.scenes import (
+    check_alone,
+    check_raises,
+    check_spoken,
+    returns_promptly,
+    while_a_step_runs,
+    word_error_rate,
+)
 from wlk_conformance.testing import partition
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["AudioRules"]
 
@@ -71,15 +80,14 @@ class AudioRules:
         have such samples.  int16 is accepted only through the core's converter.
         """
         stimulus = wlk.speech(4, seed=3)
-        expected = wlk.solo(stimulus)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
+
+        def refuse(driver: StreamDriver, _chunk: object) -> None:
             for name, bad in _bad_audio().items():
-                _check_refused(driver.processor, bad, name)
-            driver.insert(chunk)
-            driver.process()
-        driver.finish()
-        check_same(expected, driver.tokens, what="with refused chunks between the good ones")
+                insert = partial(driver.processor.insert_audio_chunk, bad)
+                check_raises(AudioFormatError, insert, name)
+
+        driver = wlk.run(stimulus, before=refuse)
+        check_alone(wlk, stimulus, driver, "with refused chunks between the good ones")
         check_clock(driver.processed_up_to, stimulus.seconds)
 
     @rule(
@@ -127,21 +135,14 @@ class AudioRules:
     def test_an_overlap_is_refused(self, wlk: BackendUnderTest) -> None:
         """A chunk that begins more than EPS in the past raises ClockError and changes nothing."""
         stimulus = wlk.speech(3, seed=4)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
+
+        def overlap(driver: StreamDriver, chunk: Any) -> None:
             end_time = driver.clock + len(chunk) / SAMPLE_RATE - EPS - 0.01
-            try:
-                driver.processor.insert_audio_chunk(chunk, end_time)
-            except ClockError:
-                pass
-            else:
-                raise AssertionError(f"an overlap of {EPS + 0.01:g} s was accepted")
-            driver.insert(chunk)
-            driver.process()
-        driver.finish()
-        check_same(
-            wlk.solo(stimulus), driver.tokens, what="with refused overlaps between the chunks"
-        )
+            insert = partial(driver.processor.insert_audio_chunk, chunk, end_time)
+            check_raises(ClockError, insert, f"an overlap of {EPS + 0.01:g} s")
+
+        driver = wlk.run(stimulus, before=overlap)
+        check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")
         check_clock(driver.processed_up_to, stimulus.seconds)
 
     @rule("IN-04", causes=("the caller's array is kept, and the caller overwrites it",))
@@ -161,9 +162,7 @@ class AudioRules:
             buffer[:] = 0.5
             driver.process()
         driver.finish()
-        check_same(
-            wlk.solo(stimulus), driver.tokens, what="with chunks overwritten after inserting"
-        )
+        check_alone(wlk, stimulus, driver, "with chunks overwritten after inserting")
 
     @rule("IN-04", since="2.0", causes=("each insert waits a little, or copies all audio so far",))
     def test_inserting_costs_no_time(self, wlk: BackendUnderTest) -> None:
@@ -187,13 +186,10 @@ class AudioRules:
             for chunk in partition(rest, len(rest) / SAMPLE_RATE / INSERTS):
                 driver.insert(chunk)
 
-        def insert() -> None:
-            returns_promptly(insert_all, name=f"insert_audio_chunk, {INSERTS} times,")
-
-        while_a_step_runs(wlk, driver, insert)
-        driver.drain()
-        driver.finish()
-        check_same(wlk.solo(stimulus), driver.tokens, what="with audio inserted while a step ran")
+        name = f"insert_audio_chunk, {INSERTS} times,"
+        while_a_step_runs(wlk, driver, partial(returns_promptly, insert_all, name=name))
+        driver.end()
+        check_alone(wlk, stimulus, driver, "with audio inserted while a step ran")
 
     @rule(
         "IN-05",
@@ -209,10 +205,8 @@ class AudioRules:
 
         That holds whatever the chunk size or backlog: one insert of 60 s equals sixty of 1 s.
         """
-        stimulus = wlk.speech(
-            40 if wlk.speech_source.kind == "coded" else 14, seed=6, gap=(0.8, 1.6)
-        )
-        if wlk.speech_source.kind == "coded":
+        stimulus = wlk.speech(40 if wlk.is_coded else 14, seed=6, gap=(0.8, 1.6))
+        if wlk.is_coded:
             assert stimulus.seconds > 55, "the recipe must make about a minute"
         _check_backlog(wlk, stimulus)
 
@@ -233,7 +227,7 @@ class AudioRules:
         """A minute in small chunks has the same words after thousands of calls."""
         stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
         driver, first = wlk.stream(), list[str]()
-        errors = 0.0 if wlk.speech_source.kind == "coded" else 2 * word_error_rate(wlk)
+        errors = 0.0 if wlk.is_coded else 2 * word_error_rate(wlk)
         for number in range(1, HALF_HOUR + 1):
             before = len(driver.tokens)
             driver.feed(stimulus.audio, chunk_seconds=0.1)
@@ -248,8 +242,7 @@ class AudioRules:
 
 def _check_backlog(wlk: BackendUnderTest, stimulus: Any) -> None:
     expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-    if wlk.speech_source.kind == "coded":
-        check_words(stimulus.words, expected, what="sixty inserts of a second")
+    check_spoken(wlk, stimulus, expected, "sixty inserts of a second")
     at_once = wlk.run(stimulus, chunk_seconds=math.ceil(stimulus.seconds))
     check_same(expected, at_once.tokens, what="one insert against many", tolerance=0.1)
     unread = wlk.stream()
@@ -259,15 +252,7 @@ def _check_backlog(wlk: BackendUnderTest, stimulus: Any) -> None:
     check_same(expected, unread.tokens, what="many inserts and one finish", tolerance=0.1)
 
 
-def _check_refused(processor: Any, bad: object, name: str) -> None:
-    try:
-        processor.insert_audio_chunk(bad)
-    except AudioFormatError:
-        return
-    raise AssertionError(f"{name} was accepted")
-
-
-def _bad_audio() -> dict[str, object]:
+def _bad_audio() -> dict[str, Any]:
     good = np.zeros(1600, dtype=np.float32)
     broken = {name: good.copy() for name in ("nan", "inf", "-inf")}
     for name, audio in broken.items():

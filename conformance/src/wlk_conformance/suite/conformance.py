@@ -1,10 +1,10 @@
-"""The class that the author of a backend subclasses."""
+"""The class that the author of a backend subclasses, and ``--explain`` for each of its rules."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from wlk_conformance.rules import SUITE_VERSION
+from wlk_conformance.rules import SUITE_VERSION, rule_tests
 from wlk_conformance.suite.audio_in import AudioRules
 from wlk_conformance.suite.failure import FailureRules
 from wlk_conformance.suite.lifecycle import LifeRules
@@ -16,8 +16,19 @@ from wlk_conformance.suite.silence import SilenceRules
 from wlk_conformance.suite.speakers import SpeakerRules
 from wlk_conformance.suite.text import HypothesisRules, TextRules
 from wlk_conformance.suite.times import TimeRules
+from wlk_core.errors import OptionError
 
-__all__ = ["BackendConformance"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["BackendConformance", "check_rules", "explain"]
+
+KINDS = {
+    "G": "any model",
+    "O": "known words",
+    "S": "known speech",
+    "F": "an engine that can be made to fail",
+}
 
 
 class BackendConformance(  # tests run in the order of the contract: the last base first
@@ -76,3 +87,38 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
                 f"{cls.__name__} overrides {', '.join(overridden)}; "
                 "declare a deviation in the backend's spec instead"
             )
+
+
+def check_rules(ids: Iterable[str]) -> None:
+    """Raise OptionError, naming the rules of the same family, if an id is not in the contract."""
+    known = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
+    for name in ids:
+        if name not in known:
+            family = [rule for rule in known if rule.startswith(name.partition("-")[0].upper())]
+            raise OptionError(
+                f"no rule {name!r} in the contract; expected one of: {', '.join(family or known)}"
+            )
+
+
+def explain(rule_id: str) -> str:
+    """
+    Return what a rule demands, the usual causes of a failure and how to repeat it.
+
+    Raises:
+        OptionError: there is no such rule; the message names those of its family.
+
+    """
+    check_rules([rule_id])
+    lines = [rule_id]
+    for test, _ in rule_tests(BackendConformance):
+        if test.id != rule_id:
+            continue
+        kinds = " or ".join(KINDS[kind] for kind in test.kinds.split(","))
+        declared = f" that declares {test.requires}" if test.requires else ""
+        lines += ["", test.sentence, f"  judged on: {kinds}{declared}"]
+        if test.tier != "contract":
+            lines.append(f"  tier: {test.tier}, with --{test.tier}")
+        lines.append(f"  since: suite {test.since}")
+        lines += ["  usual causes:"] if test.causes else []
+        lines += [f"    - {cause}" for cause in test.causes]
+    return "\n".join([*lines, "", f"repeat it: wlk-conformance BACKEND --rule {rule_id}"])

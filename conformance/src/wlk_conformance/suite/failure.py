@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.sessions.invariants.reports import is_caused_by_engine
+from wlk_conformance.sessions.reports import is_caused_by_engine
 from wlk_conformance.side_effects import network_blocked
+from wlk_conformance.suite.scenes import check_alone
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.engine_faults import EngineFaults
 
 __all__ = ["FailureRules"]
 
@@ -35,7 +34,7 @@ class FailureRules:
             for call in ("process_iter", "start_silence", "finish"):
                 driver = wlk.stream()
                 driver.insert(stimulus.audio)
-                with wlk.faults(*FAULTS, after=is_after):
+                with wlk.faults.failing(FAULTS, after=is_after):
                     error = _error_of(
                         getattr(driver, "process" if call == "process_iter" else call)
                     )
@@ -61,21 +60,20 @@ class FailureRules:
     @rule("ERR-01", kinds="F", causes=("the error of a later step is dropped to return text",))
     def test_an_error_after_text_is_raised(self, wlk: BackendUnderTest) -> None:
         """Where earlier steps of a call committed text, that call or the next one raises."""
-        with wlk.faults():
-            stimulus = wlk.speech(24, seed=19)
+        faults, stimulus = wlk.faults, wlk.speech(24, seed=19)
         for calls in _spaced_faults():
             driver = wlk.stream()
             driver.insert(stimulus.audio)  # all at once, so that a call runs several steps
-            with wlk.faults(*calls) as engine_calls:
-                start, raised = engine_calls.count, 0
-                while engine_calls.count < start + FAULTS[-1]:
-                    before = engine_calls.count
+            start, raised = faults.count, 0
+            with faults.failing(calls):
+                while faults.count < start + FAULTS[-1]:
+                    before = faults.count
                     has_failed = _error_of(driver.process) is not None
                     raised += has_failed
-                    if engine_calls.count == before and not has_failed:
+                    if faults.count == before and not has_failed:
                         break  # all of the audio is decoded
                 raised += _error_of(driver.process) is not None
-                fired = _fired(calls, engine_calls, start)
+            fired = sum(start + call <= faults.count for call in calls)
             assert raised == fired, (
                 f"of {fired} engine calls that failed after others had succeeded, {raised} were "
                 "raised, by the same call or the next one"
@@ -97,27 +95,27 @@ class FailureRules:
         The recovered text equals the fault-free text, for faults at calls 1 to 20, before the
         engine runs and after it.  A failed `finish` leaves the stream open and can be retried.
         """
-        with wlk.faults():
-            stimulus = wlk.speech(24, seed=19)
-        expected = wlk.solo(stimulus)
-        wlk.require_tokens(expected, stimulus)
-        fired = 0
+        faults, stimulus = wlk.faults, wlk.speech(24, seed=19)
+        wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        total = 0
+        # A stream of a real engine has several faults, because each stream takes time.
+        plans = [(call,) for call in FAULTS] if wlk.is_coded else list(_spaced_faults())
         for is_after in (False, True):
-            for calls in _fault_plans(wlk):
+            for calls in plans:
                 driver = wlk.stream()
-                with wlk.faults(*calls, after=is_after) as engine_calls:
-                    start, raised = engine_calls.count, 0
+                start, raised = faults.count, 0
+                with faults.failing(calls, after=is_after):
                     for chunk in stimulus.chunks(1.0):
                         driver.insert(chunk)
                         raised += _retried(driver.process)
                     raised += _retried(driver.finish)
-                    faults = _fired(calls, engine_calls, start)
+                fired = sum(start + call <= faults.count for call in calls)
                 what = f"with faults at engine calls {', '.join(map(str, calls))}"
                 what += " once the engine had run" if is_after else ""
-                check_same(expected, driver.tokens, what=what)
-                assert raised == faults, f"{what}: {faults} failed and {raised} were raised"
-                fired += faults
-        if not fired:
+                check_alone(wlk, stimulus, driver, what)
+                assert raised == fired, f"{what}: {fired} failed and {raised} were raised"
+                total += fired
+        if not total:
             raise NotApplicable("no engine call could be made to fail")
 
     @rule("ERR-02", kinds="F", causes=("finish marks the stream finished before it flushes",))
@@ -128,13 +126,12 @@ class FailureRules:
         for is_after in (False, True):
             driver = wlk.stream()
             driver.insert(first)
-            with wlk.faults(1, after=is_after):
+            with wlk.faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
             assert error is not None, "the engine failed in finish, and nothing was raised"
             driver.insert(rest)
             driver.finish()
-            what = "after a finish that failed"
-            check_same(wlk.solo(stimulus), driver.tokens, what=what, tolerance=0.1)
+            check_alone(wlk, stimulus, driver, "after a finish that failed", tolerance=0.1)
 
     @rule("ERR-03", kinds="F", causes=("every call tries again for ever",))
     def test_failure_is_bounded(self, wlk: BackendUnderTest) -> None:
@@ -147,7 +144,7 @@ class FailureRules:
         for is_after in (False, True):
             driver = wlk.stream()
             driver.insert(stimulus.audio)
-            with wlk.faults(*range(1, 100), after=is_after):
+            with wlk.faults.failing(range(1, 100), after=is_after):
                 errors = [_error_of(driver.process) for _ in range(RETRIES + 1)]
             kinds = [type(error).__name__ for error in errors]
             assert all(isinstance(error, BackendError) for error in errors), f"raised {kinds}"
@@ -167,17 +164,16 @@ class FailureRules:
                 assert isinstance(error, StreamBroken), (
                     f"{name} of a stream that failed {RETRIES + 1} times raised {error!r}"
                 )
-            driver.processor.reset()
-            again = type(driver)(driver.processor)
-            again.feed(stimulus.audio)
-            again.finish()
-            check_same(wlk.solo(stimulus), again.tokens, what="reset after it was broken")
+            driver.reset()
+            driver.feed(stimulus.audio)
+            driver.finish()
+            check_alone(wlk, stimulus, driver, "reset after it was broken")
 
     @rule("ERR-03", kinds="F", since="2.0", causes=("a new chunk resets the count of failures",))
     def test_audio_between_failures_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """Failures with audio inserted between them are counted as any others."""
         driver = wlk.stream()
-        with wlk.faults(*range(1, 100)):
+        with wlk.faults.failing(range(1, 100)):
             for _ in range(RETRIES + 1):
                 driver.insert(wlk.speech(4, seed=3).audio)
                 error = _error_of(driver.process)
@@ -193,35 +189,16 @@ class FailureRules:
             healthy, failing = wlk.stream(), wlk.stream()
             for chunk in stimulus.chunks(1.0):
                 healthy.feed(chunk)
-                with wlk.faults(*range(1, 100), after=is_after):
+                with wlk.faults.failing(range(1, 100), after=is_after):
                     _error_of(partial(failing.feed, chunk))
-            healthy.drain()
-            healthy.finish()
-            check_same(wlk.solo(stimulus), healthy.tokens, what="beside a stream that fails")
-        later = wlk.run(stimulus)
-        check_same(wlk.solo(stimulus), later.tokens, what="opened after a failure")
-
-
-def _fault_plans(wlk: BackendUnderTest) -> Iterator[tuple[int, ...]]:
-    """
-    Yield the calls that fail in each stream.
-
-    A stream of a real engine has several faults, because each stream takes time.
-    """
-    if wlk.speech_source.kind == "coded":
-        yield from ((call,) for call in FAULTS)
-    else:
-        yield from _spaced_faults()
+            healthy.end()
+            check_alone(wlk, stimulus, healthy, "beside a stream that fails")
+        check_alone(wlk, stimulus, wlk.run(stimulus), "opened after a failure")
 
 
 def _spaced_faults() -> Iterator[tuple[int, ...]]:
     """Yield FAULTS for STRIDE streams, STRIDE calls apart, because four in a row break a stream."""
     yield from (tuple(FAULTS[first::STRIDE]) for first in range(STRIDE))
-
-
-def _fired(calls: tuple[int, ...], engine_calls: EngineFaults, start: int) -> int:
-    """Return how many of *calls*, counted from *start*, were made."""
-    return sum(start + call <= engine_calls.count for call in calls)
 
 
 def _error_of(call: Callable[[], object]) -> BackendError | None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.seams import answers_cut_short
-from wlk_conformance.sessions.invariants.reports import COUNTERS
+from wlk_conformance.sessions.reports import COUNTERS
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.scenes import check_around, feed_and_find_cut, word_error_rate
+from wlk_conformance.suite.scenes import (
+    check_alone,
+    check_around,
+    check_raises,
+    check_spoken,
+    feed_and_find_cut,
+    word_error_rate,
+)
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
-from wlk_core import ChangeSpeaker, StreamStats
 from wlk_core.errors import StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.testing import StreamDriver
+    from wlk_core import StreamStats
 
 __all__ = ["LifeRules"]
 
@@ -62,8 +68,7 @@ class LifeRules:
             driver.finish()
             check_clock(driver.processed_up_to, stimulus.seconds)
             wlk.require_tokens(driver.tokens, stimulus)
-            if wlk.speech_source.kind == "coded":
-                check_words(stimulus.words, driver.tokens, what="by finish alone")
+            check_spoken(wlk, stimulus, driver.tokens, "by finish alone")
 
     @rule("LIFE-02", kinds="O", causes=("the model is not padded to its smallest input",))
     def test_finish_flushes_a_tenth_of_a_second(self, wlk: BackendUnderTest) -> None:
@@ -89,7 +94,7 @@ class LifeRules:
             stimulus = wlk.speech(12, seed=seed)
             driver = wlk.stream()
             driver.insert(stimulus.audio)
-            with wlk.answers() as answers:
+            with wlk.faults.spelling(str) as answers:
                 driver.finish()
             last = "".join(answers[-1] if answers else ()).split()
             returned += len(last)
@@ -121,19 +126,17 @@ class LifeRules:
         """After finish, insert, process_iter, silence and speaker calls raise StreamClosed."""
         stimulus = wlk.speech(3, seed=2)
         driver = wlk.run(stimulus)
-        processor = driver.processor
         calls: dict[str, Callable[[], object]] = {
-            "insert_audio_chunk": lambda: processor.insert_audio_chunk(stimulus.audio),
-            "process_iter": processor.process_iter,
-            "process_iter(is_last=True)": lambda: processor.process_iter(is_last=True),
-            "start_silence": processor.start_silence,
-            "end_silence": lambda: processor.end_silence(1.0),
+            "insert_audio_chunk": partial(driver.insert, stimulus.audio),
+            "process_iter": driver.process,
+            "process_iter(is_last=True)": partial(driver.process, is_last=True),
+            "start_silence": driver.start_silence,
+            "end_silence": partial(driver.end_silence, 1.0),
         }
         if wlk.has("speaker-turns"):
-            change = ChangeSpeaker(1, driver.clock)
-            calls["new_speaker"] = lambda: processor.new_speaker(change)  # type: ignore[attr-defined]
+            calls["new_speaker"] = partial(driver.new_speaker, 1)
         for name, call in calls.items():
-            _check_closed(name, call)
+            check_raises(StreamClosed, call, name)
 
     @rule("LIFE-05", causes=("padding is decoded although no audio came before it",))
     def test_finish_without_audio_runs_nothing(self, wlk: BackendUnderTest) -> None:
@@ -142,8 +145,7 @@ class LifeRules:
             driver = wlk.stream()
             if seconds is not None:  # of a stream that had audio in its life before
                 driver.feed(wlk.speech(3, seed=2).audio)
-                driver.processor.reset()
-                driver = type(driver)(driver.processor)
+                driver.reset()
                 driver.process()
             before, calls = driver.processor.stats, _engine_calls(wlk)
             if seconds is not None:
@@ -167,18 +169,18 @@ class LifeRules:
             driver.feed(wlk.speech(6, seed=5).audio, chunk_seconds=0.7)
             if is_finished:
                 driver.finish()
-            driver.processor.reset()
+            driver.reset()
             stats = driver.processor.stats
             assert stats.audio_seconds == 0, f"{stats.audio_seconds} s of audio after reset"
             assert not driver.processor.get_buffer().tokens, "the hypothesis survived the reset"
-            again = type(driver)(driver.processor)
-            again.feed(stimulus.audio)
-            again.drain()
-            again.finish()
-            assert expected.tokens == again.tokens, _difference(expected, again)
-            last, fresh = again.records[-1].emission, expected.records[-1].emission
-            assert fresh.processed_up_to == last.processed_up_to
-            assert _counters(expected.processor.stats) == _counters(again.processor.stats), (
+            driver.feed(stimulus.audio)
+            driver.end()
+            check_same(expected.tokens, driver.tokens, what="after reset")
+            assert expected.tokens == driver.tokens, (
+                "after reset the tokens differ in speaker, language or probability"
+            )
+            assert expected.processed_up_to == driver.processed_up_to
+            assert _counters(expected.processor.stats) == _counters(driver.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
             )
 
@@ -242,23 +244,20 @@ class LifeRules:
     )
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """An engine whose text ends early loses no word but those it would have emitted then."""
-        engine_calls = wlk.engine_calls
-        if engine_calls is None:
-            raise NotApplicable("its answers cannot be cut short (see SupportsEngineCalls)")
-        stimulus = wlk.speech(24, seed=19)
-        before = engine_calls.count
+        faults, stimulus = wlk.faults, wlk.speech(24, seed=19)
+        before = faults.count
         expected = wlk.run(stimulus).tokens
         wlk.require_tokens(expected, stimulus)
-        calls = engine_calls.count - before
+        calls = faults.count - before
         for call, share in ((calls // 4, 0.0), (calls // 2, 0.5), (calls * 3 // 4, 0.0)):
             driver = wlk.stream()
             speaker = "anna" if wlk.has("speaker-turns") else None
             if speaker is not None:
                 driver.new_speaker(speaker)
-            with answers_cut_short(engine_calls, {max(1, call): share}):
-                lost = feed_and_find_cut(wlk, driver, stimulus, engine_calls)
+            with faults.cutting({max(1, call): share}):
+                lost = feed_and_find_cut(wlk, driver, stimulus)
             what = f"after {share:.0%} of the answer of engine call {call}"
-            errors = 0.0 if wlk.speech_source.kind == "coded" else word_error_rate(wlk)
+            errors = 0.0 if wlk.is_coded else word_error_rate(wlk)
             check_around(expected, driver.tokens, lost, what=what, word_errors=errors)
             assert {speaker} == {token.speaker for token in driver.tokens}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
@@ -267,36 +266,31 @@ class LifeRules:
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace and raises on failure."""
         stimulus = wlk.speech(4, seed=3)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
-            wlk.backend.warmup()
-            driver.insert(chunk)
-            driver.process()
-        driver.drain()
-        driver.finish()
-        check_same(wlk.solo(stimulus), driver.tokens, what="with a warmup before every chunk")
+        driver = wlk.run(stimulus, before=lambda *_: wlk.backend.warmup())
+        check_alone(wlk, stimulus, driver, "with a warmup before every chunk")
 
     @rule("LIFE-09", since="2.0", causes=("warmup leaves its audio or text to the first stream",))
     def test_warmup_before_the_first_stream_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """The first stream of a backend is the same after a warmup."""
         stimulus, other = wlk.speech(4, seed=3), wlk.another_backend()
         other.warmup()
-        tokens = wlk.run(stimulus, of=other).tokens
-        check_same(wlk.solo(stimulus), tokens, what="the first stream after a warmup")
+        driver = wlk.run(stimulus, of=other)
+        check_alone(wlk, stimulus, driver, "the first stream after a warmup")
 
     @rule("LIFE-09", kinds="F", causes=("warmup logs its exception and goes on",))
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
         """A warmup whose engine call fails raises."""
         for is_after in (False, True):
-            with wlk.faults(*range(1, 6), after=is_after) as engine_calls:
-                before = engine_calls.count
+            faults = wlk.faults
+            before = faults.count
+            with faults.failing(range(1, 6), after=is_after):
                 try:
                     wlk.backend.warmup()
                 except Exception as error:  # noqa: BLE001 -- any will do, if it is not swallowed
                     if not is_after:
                         wlk.note(f"warmup raised {type(error).__name__}")
                     continue
-                assert engine_calls.count == before, "the engine failed and warmup returned"
+                assert faults.count == before, "the engine failed and warmup returned"
                 raise NotApplicable("warmup calls no engine")
 
     @rule("LIFE-10", causes=("a thread waits on a queue that is never filled again",))
@@ -324,16 +318,16 @@ class LifeRules:
             assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
-            _check_closed("process_iter", driver.processor.process_iter)
-            _check_closed("finish", driver.processor.finish)
-            _check_closed("insert_audio_chunk", lambda: driver.insert(stimulus.audio))  # noqa: B023 -- called here
-            _check_closed("start_silence", driver.processor.start_silence)
+            check_raises(StreamClosed, driver.process, "process_iter")
+            check_raises(StreamClosed, driver.finish, "finish")
+            check_raises(StreamClosed, partial(driver.insert, stimulus.audio), "insert_audio_chunk")
+            check_raises(StreamClosed, driver.start_silence, "start_silence")
         began = monotonic()
         other.close()
         other.close()
         spent = monotonic() - began
         assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
-        _check_closed("create_processor of a closed backend", other.create_processor)
+        check_raises(StreamClosed, other.create_processor, "create_processor of a closed backend")
 
 
 def _engine_calls(wlk: BackendUnderTest) -> int | None:
@@ -345,22 +339,9 @@ def _counters(stats: StreamStats) -> dict[str, int]:
     return {name: getattr(stats, name) or 0 for name in COUNTERS}
 
 
-def _check_closed(name: str, call: Callable[[], object]) -> None:
-    try:
-        result = call()
-    except StreamClosed:
-        return
-    raise AssertionError(f"{name} was accepted and returned {result!r}")
-
-
 def _check_threads(before: set[threading.Thread], began: float) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
         assert not thread.is_alive(), (
             f"thread {thread.name!r} is alive {CLOSED_WITHIN:g} s after close()"
         )
-
-
-def _difference(expected: StreamDriver, actual: StreamDriver) -> str:
-    check_same(expected.tokens, actual.tokens, what="after reset")
-    return "after reset the tokens differ in speaker, language or probability"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import json
 import math
 import os
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule, rule_ids
 from wlk_conformance.side_effects import network_blocked, standard_output
+from wlk_conformance.suite.scenes import check_raises
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION, BackendSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core.options import Option
@@ -50,10 +52,7 @@ class PackagingRules:
         assert "\n" not in spec.summary, "the summary must be one line"
         for name, values in (("languages", spec.languages), ("policies", spec.policies)):
             assert len(set(values)) == len(values), f"{name} repeats a value: {values}"
-        names = [option.name for option in spec.all_options]
-        assert len(set(names)) == len(names), f"an option is declared twice: {sorted(names)}"
         for option in spec.all_options:
-            assert option.name.isidentifier(), f"option {option.name!r} is not an identifier"
             if option.default is not None:
                 option.convert(option.default, owner=spec.name)
         assert spec.max_delay is None or 0 < spec.max_delay < math.inf, (
@@ -106,7 +105,8 @@ class PackagingRules:
         for model in (NOWHERE, os.path.join(".", "no", "such", "model-52e1")):  # noqa: PTH118 -- a Path drops the dot
             wlk.recipes.append(f"load(model={model!r}), offline")
             with network_blocked() as attempts:
-                error = _refused(ModelNotFoundError, wlk.load, model, **wlk.backend_options)
+                load = partial(wlk.load, model)
+                error = check_raises(ModelNotFoundError, load, model, **wlk.backend_options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
             assert model.split("/")[-1] in str(error), (
                 f"the message does not name the model: {error}"
@@ -150,13 +150,12 @@ class PackagingRules:
         policy = {"policy": option.policies[0]} if option.policies else {}
         stimulus = wlk.speech(8, seed=7)
         made = []
-        with wlk.faults() as engine_calls:
-            for seconds in (0.5, 4.0):
-                value = min(max(seconds, option.minimum or 0), option.maximum or seconds)
-                before = engine_calls.count
-                changes: dict[str, Any] = {**policy, option.name: value}
-                wlk.run(stimulus, **changes)
-                made.append(engine_calls.count - before)
+        for seconds in (0.5, 4.0):
+            value = min(max(seconds, option.minimum or 0), option.maximum or seconds)
+            before = wlk.faults.count
+            changes: dict[str, Any] = {**policy, option.name: value}
+            wlk.run(stimulus, **changes)
+            made.append(wlk.faults.count - before)
         assert made[0] > made[1], (
             f"{stimulus.seconds:.1f} s took {made[0]} engine calls with a short tick_seconds and "
             f"{made[1]} with a long one"
@@ -238,68 +237,52 @@ def _run_python(code: str, *arguments: str) -> str:
     return done.stdout
 
 
-def _refused(
-    kind: type[Exception], call: Callable[..., object], *args: object, **kwargs: object
-) -> Exception:
-    try:
-        result = call(*args, **kwargs)
-    except kind as error:
-        return error
-    listed = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
-    raise AssertionError(f"expected {kind.__name__} for {listed}, got {result!r}")
+def _check_refused(
+    call: Callable[..., object], choices: Sequence[object] = (), **options: Any
+) -> None:
+    """Assert that *call* refuses *options*, and that the message names the *choices*."""
+    listed = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    error = check_raises(OptionError, call, listed, **options)
+    missing = [choice for choice in choices if str(choice) not in str(error)]
+    assert not missing, f"the message does not name {missing}: {error}"
 
 
 def _check_load_options(wlk: BackendUnderTest) -> None:
-    name = wlk.spec.name
-    wlk.recipes.append(
-        "load with options that are not declared, or with values that they do not take"
-    )
-    _refused(OptionError, wlk.load_with, no_such_option=1)
+    wlk.recipes.append("load with options that are not declared, or values that they do not take")
+    _check_refused(wlk.load_with, no_such_option=1)
     for option in wlk.spec.all_options:
-        if option.scope != "backend":
-            continue
-        for bad in _bad_values(option):
-            error = _refused(OptionError, wlk.load_with, **{option.name: bad})
-            assert option.name in str(error), (
-                f"{name}: the message does not name the option: {error}"
-            )
-            _check_choices(option.choices, error)
+        for bad in _bad_values(option) if option.scope == "backend" else ():
+            choices = (option.name, *option.choices)
+            _check_refused(wlk.load_with, choices, **{option.name: bad})
 
 
 def _check_stream_options(wlk: BackendUnderTest) -> None:
     spec = wlk.spec
     wlk.recipes.append("create_processor with options that are not declared")
     wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
-    _refused(OptionError, wlk.stream, no_such_option=1)
+    _check_refused(wlk.stream, no_such_option=1)
     for language in ("xx-nowhere", "EN_us", ""):
-        error = _refused(OptionError, wlk.stream, language=language)
-        if "language-forcing" in spec.capabilities:
-            _check_choices(spec.languages[:1], error)
-    error = _refused(OptionError, wlk.stream, task="summarise")
-    _check_choices(("transcribe",), error)
+        is_forced = "language-forcing" in spec.capabilities
+        _check_refused(wlk.stream, spec.languages[:1] if is_forced else (), language=language)
+    _check_refused(wlk.stream, ("transcribe",), task="summarise")
     if "translation" not in spec.capabilities:
-        _refused(OptionError, wlk.stream, task="translate")
-    error = _refused(OptionError, wlk.stream, policy="no-such-policy")
-    _check_choices(spec.policies, error)
+        _check_refused(wlk.stream, task="translate")
+    _check_refused(wlk.stream, spec.policies, policy="no-such-policy")
     for option in spec.all_options:
-        if option.scope != "stream":
-            continue
         policy = {"policy": option.policies[0]} if option.policies else {}
-        for bad in _bad_values(option):
-            error = _refused(OptionError, wlk.stream, **{**policy, option.name: bad})
-            _check_choices(option.choices, error)
+        for bad in _bad_values(option) if option.scope == "stream" else ():
+            _check_refused(wlk.stream, option.choices, **{**policy, option.name: bad})
 
 
 def _check_policies(wlk: BackendUnderTest) -> None:
     """Check that an option of some policies is refused with each of the others."""
     for option in wlk.spec.all_options:
-        value = _good_value(option)
-        if not option.policies or value is None:
-            continue
-        for policy in sorted(set(wlk.spec.policies) - set(option.policies)):
+        declared = (option.default, *option.choices, option.minimum, option.maximum)
+        value = next((value for value in declared if value is not None), None)
+        others = set(wlk.spec.policies) - set(option.policies) if option.policies else ()
+        for policy in sorted(others) if value is not None else ():
             wlk.recipes.append(f"create_processor(policy={policy!r}, {option.name}={value!r})")
-            error = _refused(OptionError, wlk.stream, policy=policy, **{option.name: value})
-            assert option.name in str(error), f"the message does not name the option: {error}"
+            _check_refused(wlk.stream, (option.name,), policy=policy, **{option.name: value})
 
 
 def _bad_values(option: Option) -> list[object]:
@@ -312,17 +295,6 @@ def _bad_values(option: Option) -> list[object]:
         if limit is not None:
             outside += [limit + direction, limit + direction * 1_000_000]
     return outside
-
-
-def _good_value(option: Option) -> object:
-    """Return a value that the option takes, None where none is declared."""
-    declared = (option.default, *option.choices, option.minimum, option.maximum)
-    return next((value for value in declared if value is not None), None)
-
-
-def _check_choices(choices: tuple[Any, ...], error: Exception) -> None:
-    missing = [choice for choice in choices if str(choice) not in str(error)]
-    assert not missing, f"the message does not name the choices {missing}: {error}"
 
 
 # The installed entry point is taken where there is one, because it knows its distribution: without

@@ -7,30 +7,22 @@ from statistics import mean, median, quantiles
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-import attrs
-import numpy as np
-
 from wlk_conformance.compare import align, start_errors, word_errors, words_of
 from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.stimuli import tones, white_noise, zeros
 from wlk_conformance.suite.scenes import known_clips
-from wlk_conformance.testing import noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.stimuli import Stimulus
-    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["QualityRules"]
 
 CLIPS = range(60, 70)  # seeds of the clips that are measured
 WORDS = 12  # in each
 LONG_WORDS = 480  # about ten minutes with the pauses between them
-NOISE = (20, 10)  # decibels of speech over noise
 GROSS = 1 / 3  # of the words: a model that gets more wrong does not recognise them
-NEAR = (0.05, 0.1, 0.2)  # seconds, shares of word starts within
 
 
 class QualityRules:
@@ -53,8 +45,9 @@ class QualityRules:
             off += start_errors(stimulus.words, tokens)
         rate, measured = errors / total, {"wer": errors / total}
         if off:
-            measured["word_start_median"] = median(map(abs, off))
-        _note_times(wlk, off)
+            size = list(map(abs, off))
+            measured["word_start_median"] = median(size)
+            wlk.note(f"word starts: {_spread(size)}, bias {mean(off):+.3f} s")
         wlk.note(f"WER {100 * rate:.1f} % of {total} words")
         for name, value in measured.items():
             bound = wlk.bounds.get(name)
@@ -127,37 +120,17 @@ class QualityRules:
                 if buffer.tokens:
                     holdback.append(driver.clock - buffer.tokens[0].start)
             flushed += len(driver.finish().committed)
-            latency += _latencies(driver)
+            latency += [
+                record.audio_time - token.end
+                for record in driver.records
+                for token in record.emission.committed
+            ]
         wlk.require_tokens(driver.tokens, stimulus)
         wlk.note(f"emission latency: {_spread(latency)}, computation not counted")
         wlk.note(f"with computation on this machine, except finish: {_spread(aware)}")
         wlk.note(f"hold-back: {_spread(holdback)}")
         wlk.note(f"erased {erased} of {shown} words shown")
         wlk.note(f"{flushed} words were committed by finish")
-
-    @rule("QUAL-03", kinds="S", tier="speech")
-    def test_noise_and_flushes_are_measured(self, wlk: BackendUnderTest) -> None:
-        """Word errors in noise and words that a flush leaves out are measured, never judged."""
-        clips = [wlk.speech(WORDS, seed=seed, gap=(0.2, 0.6)) for seed in list(CLIPS)[:4]]
-        missing = before = 0
-        for stimulus in clips:
-            half = len(stimulus.words) // 2 + 1
-            driver = wlk.stream()
-            driver.feed(stimulus.cut(stimulus.words[half - 1].end + 0.1)[0])
-            driver.start_silence()
-            spoken = words_of(stimulus.words[:half])
-            missing += len(spoken) - len(align(spoken, words_of(driver.tokens)))
-            before += len(spoken)
-        wlk.note(f"{missing} of {before} words missing after {len(clips)} flushes")
-        if wlk.speech_source.kind == "coded":
-            return  # noise would change the code
-        for decibels in NOISE:
-            errors = sum(
-                word_errors(stimulus.spoken, words_of(wlk.run(_noisy(stimulus, decibels)).tokens))
-                for stimulus in clips
-            )
-            rate = errors / sum(len(stimulus.spoken) for stimulus in clips)
-            wlk.note(f"WER {100 * rate:.1f} % in white noise at {decibels} dB")
 
     @rule(
         "QUAL-04",
@@ -185,32 +158,6 @@ class QualityRules:
             f"{came} words were committed for {spoken} words spoken"
         )
         assert right >= GROSS * spoken, f"{right} of {spoken} words spoken were recognised"
-
-
-def _noisy(stimulus: Stimulus, decibels: float) -> Stimulus:
-    """Return the same words in white noise, *decibels* below the speech."""
-    level = float(np.sqrt(np.square(stimulus.audio).mean())) * 10 ** (-decibels / 20)
-    audio = stimulus.audio + noise(stimulus.seconds, level=level, seed=1)[: len(stimulus.audio)]
-    return attrs.evolve(stimulus, audio=audio, recipe=f"{stimulus.recipe} + noise at {decibels} dB")
-
-
-def _note_times(wlk: BackendUnderTest, off: Sequence[float]) -> None:
-    if not off:
-        return
-    size = [abs(seconds) for seconds in off]
-    shares = ", ".join(
-        f"{100 * mean(seconds <= near for seconds in size):.0f} % within {1000 * near:.0f} ms"
-        for near in NEAR
-    )
-    wlk.note(f"word starts: {_spread(size)}, bias {mean(off):+.3f} s, {shares}")
-
-
-def _latencies(driver: StreamDriver) -> list[float]:
-    return [
-        record.audio_time - token.end
-        for record in driver.records
-        for token in record.emission.committed
-    ]
 
 
 def _spread(seconds: Sequence[float]) -> str:

@@ -11,11 +11,13 @@ import attrs
 import numpy as np
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule
-from wlk_conformance.sessions.invariants.reports import COUNTERS
+from wlk_conformance.sessions.reports import COUNTERS
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
@@ -55,36 +57,30 @@ class Growth:
 
 def measure_growth(under_test: BackendUnderTest) -> Growth:
     """Feed the same audio in rounds to one stream, which keeps nothing of what it returns."""
-    is_coded = under_test.speech_source.kind == "coded"
-    seconds = SECONDS if is_coded else SLOW_SECONDS
+    seconds = SECONDS if under_test.is_coded else SLOW_SECONDS
     return under_test.cached(f"growth of {seconds} s", lambda: _measure(under_test, seconds))
 
 
 def _measure(under_test: BackendUnderTest, seconds: float) -> Growth:
     stimulus = under_test.speech(round(seconds * 1.2), seed=23, gap=(0.2, 0.7), tail=0.0)
-    audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
-    audio[: len(stimulus.audio)] = stimulus.audio[: len(audio)]
+    audio = _cut(stimulus, seconds)
     stream = under_test.backend.create_processor(**under_test.stream_options)
     counter = under_test.engine_calls
-    held, calls = [], [0 if counter is None else counter.count]
-    was_tracing = tracemalloc.is_tracing()
-    tracemalloc.start(1)
+    calls = [0 if counter is None else counter.count]
+
+    def feed() -> None:
+        for first in range(0, len(audio), SAMPLE_RATE):
+            stream.insert_audio_chunk(audio[first : first + SAMPLE_RATE])
+            while stream.has_backlog:
+                stream.process_iter()
+        calls.append(0 if counter is None else counter.count)
+
     try:
-        for _ in range(ROUNDS):
-            for first in range(0, len(audio), SAMPLE_RATE):
-                stream.insert_audio_chunk(audio[first : first + SAMPLE_RATE])
-                while stream.has_backlog:
-                    stream.process_iter()
-            gc.collect()
-            held.append(tracemalloc.get_traced_memory()[0])
-            calls.append(0 if counter is None else counter.count)
+        left = _left_by(feed, times=ROUNDS)
     finally:
-        if not was_tracing:
-            tracemalloc.stop()
         stream.close()
-    left = tuple(after - before for before, after in pairwise(held[FIRST:]))
     made = tuple(after - before for before, after in pairwise(calls))
-    return Growth(seconds, left, () if counter is None else made)
+    return Growth(seconds, tuple(left), () if counter is None else made)
 
 
 @attrs.frozen
@@ -180,7 +176,7 @@ class ResourceRules:
             other.close()
 
         for act in (live, open_and_close, *([turn] if wlk.has("speaker-turns") else [])):
-            left = _left_by(act)
+            left = _left_by(act, times=LIVES)
             assert min(left) <= LEFT, (
                 f"each {act.__name__.replace('_', ' ')} of a stream left {min(left)} bytes or more"
             )
@@ -232,7 +228,7 @@ class ResourceRules:
             assert backlog <= delay, (
                 f"{backlog:.2f} s of audio wait at {driver.clock:.2f} s, declared is {delay:g} s"
             )
-            if wlk.speech_source.kind == "coded":
+            if wlk.is_coded:
                 _check_shown(driver, stimulus, delay)
         wlk.require_tokens(driver.tokens, stimulus)
 
@@ -252,12 +248,12 @@ class ResourceRules:
         )
 
 
-def _left_by(act: Callable[[], None]) -> list[int]:
-    """Return the bytes that Python still holds after each of the last of LIVES calls of *act*."""
+def _left_by(act: Callable[[], None], *, times: int) -> list[int]:
+    """Return the bytes that each call of *act* left allocated, but for the FIRST ones."""
     was_tracing, held = tracemalloc.is_tracing(), []
     tracemalloc.start(1)
     try:
-        for _ in range(LIVES):
+        for _ in range(times):
             act()
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
@@ -268,7 +264,7 @@ def _left_by(act: Callable[[], None]) -> list[int]:
 
 
 def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _Loop:
-    is_short = wlk.speech_source.kind != "coded" and not is_hour
+    is_short = not wlk.is_coded and not is_hour
     seconds, count = SHORT if is_short else MINUTE, 60 if is_hour else 10 if is_paused else 9
     stimulus = _filled(wlk, seconds)
 
@@ -297,9 +293,14 @@ def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _
 def _filled(wlk: BackendUnderTest, seconds: float) -> Stimulus:
     """Return exactly *seconds* of speech, a multiple of any tick: each round is cut alike."""
     stimulus = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
+    return attrs.evolve(stimulus, audio=_cut(stimulus, seconds))
+
+
+def _cut(stimulus: Stimulus, seconds: float) -> NDArray[np.float32]:
+    """Return exactly *seconds* of *stimulus*, zeros after its end."""
     audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
     audio[: len(stimulus.audio)] = stimulus.audio[: len(audio)]
-    return attrs.evolve(stimulus, audio=audio)
+    return audio
 
 
 def _check_state(loop: _Loop) -> None:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from functools import partial
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import ThreadedCall
-from wlk_conformance.compare import check_same, timed_words
+from wlk_conformance.calls import LIMIT, ThreadedCall, while_held
+from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
 
 __all__ = [
     "STREAMS",
+    "check_alone",
     "check_around",
+    "check_raises",
     "check_solo",
+    "check_spoken",
     "different_speech",
     "feed_and_find_cut",
     "known_clips",
@@ -33,7 +35,6 @@ __all__ = [
 ]
 
 PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
-LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
 STREAMS = 4
 ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
 SEEDS = (26, 27, 28)
@@ -43,6 +44,32 @@ LEAD = 1.2  # seconds of quiet before the first word
 MAX_DELAY = 3.0  # seconds by which text follows its audio, where no max_delay is declared
 DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
 TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed otherwise
+
+
+def check_raises(
+    kind: type[Exception], call: Callable[..., object], what: str, **arguments: Any
+) -> Exception:
+    """Return the error of *kind* that *call* raises; AssertionError if it is accepted."""
+    try:
+        result = call(**arguments)
+    except kind as error:
+        return error
+    raise AssertionError(f"{what} was accepted and returned {result!r}, not {kind.__name__}")
+
+
+def check_alone(
+    wlk: BackendUnderTest, stimulus: Stimulus, driver: StreamDriver, what: str, **how: float
+) -> None:
+    """Compare a stream with a run of the same speech alone, in chunks of a second."""
+    check_same(wlk.solo(stimulus), driver.tokens, what=what, **how)
+
+
+def check_spoken(
+    wlk: BackendUnderTest, stimulus: Stimulus, tokens: Sequence[ASRToken], what: str
+) -> None:
+    """Assert that *tokens* spell the words of *stimulus*, where these are known exactly."""
+    if wlk.is_coded:
+        check_words(stimulus.words, tokens, what=what)
 
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
@@ -58,41 +85,19 @@ def while_a_step_runs(
     act: Callable[[], None],
     *,
     may_raise: tuple[type[Exception], ...] = (),
-) -> bool:
+    must_hold: bool = False,
+) -> None:
     """
     Call process_iter on a new thread, and *act* on this thread while the engine is held.
 
-    Where the engine cannot be held, *act* is called as soon as the step was requested: it then
-    overlaps the step if it can.  Returns whether the engine was held.  Raises what either raised,
-    except for what the step *may_raise*.
+    Raises what either raised, except for what the step *may_raise*; see `while_held`.  It is
+    NotApplicable where the engine cannot be held, if it *must_hold*.
     """
-    begun, go_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        begun.set()
-        go_on.wait(LIMIT)
-
-    def step() -> None:
-        try:
-            if not is_held:
-                begun.set()
-            driver.process()
-        except may_raise:
-            pass
-        finally:
-            begun.set()
-
-    with wlk.gate(wait) as is_held:
-        stepping = ThreadedCall(step)
-        try:
-            assert begun.wait(LIMIT), f"the step did not reach the engine within {LIMIT:g} s"
-            act()
-        finally:
-            go_on.set()
-            has_ended = stepping.wait(LIMIT)
-    assert has_ended, f"the step did not end within {LIMIT:g} s"
-    stepping.raise_error()
-    return is_held
+    faults = wlk.faults if must_hold else wlk.engine_calls
+    stepping = while_held(driver.process, act, None if faults is None else faults.held)
+    assert stepping.wait(0.0), f"the step did not end within {LIMIT:g} s"
+    if not isinstance(stepping.error, may_raise):
+        stepping.raise_error()
 
 
 def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:
@@ -136,7 +141,7 @@ def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:
 
 
 def feed_and_find_cut(
-    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus, engine_calls: EngineFaults
+    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus
 ) -> tuple[float, float]:
     """
     Run *stimulus* to its end and return the stream times between which a cut may lose words.
@@ -144,15 +149,16 @@ def feed_and_find_cut(
     A policy that decodes its audio again loses none.  A model that streams by itself loses what it
     would have emitted during the cut call, which may lie `max_delay` back.
     """
-    cuts, lost = engine_calls.cut_count, (0.0, 0.0)
+    faults, lost = wlk.faults, (0.0, 0.0)
+    cuts = faults.cut_count
     for chunk in stimulus.chunks(1.0):
-        first, so_far = driver.processed_up_to, engine_calls.cut_count
+        first, so_far = driver.processed_up_to, faults.cut_count
         driver.insert(chunk)
         driver.drain()
-        if engine_calls.cut_count > so_far:
+        if faults.cut_count > so_far:
             lost = (first - (wlk.max_delay or MAX_DELAY), driver.processed_up_to)
     driver.finish()
-    if engine_calls.cut_count == cuts:
+    if faults.cut_count == cuts:
         raise NotApplicable("its answers cannot be cut short (see EngineFaults.wrap)")
     return (0.0, 0.0) if wlk.policy in DECODE_AGAIN else lost
 

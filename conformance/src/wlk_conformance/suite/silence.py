@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import math
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,19 @@ from wlk_conformance.compare import (
 )
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
+from wlk_conformance.suite.scenes import check_alone, check_raises, check_spoken
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import EPS
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.testing import StreamDriver
+
+    Parts = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 __all__ = ["SilenceRules"]
 
@@ -53,15 +60,13 @@ class SilenceRules:
                 driver.insert(chunk)
             driver.start_silence()
             flushed = driver.tokens
-            if wlk.speech_source.kind == "coded":
-                check_words(stimulus.words, flushed, what="by start_silence")
+            check_spoken(wlk, stimulus, flushed, "by start_silence")
             assert driver.processed_up_to >= stimulus.seconds - CLOCK_ERROR, (
                 f"start_silence processed {driver.processed_up_to:.3f} of {stimulus.seconds:.3f} s"
             )
             late = driver.finish().committed
             assert not late, f"start_silence left {late[0].text!r} for finish to return"
-            what = "start_silence against finish"
-            check_same(wlk.solo(stimulus), flushed, what=what, tolerance=0.1)
+            check_alone(wlk, stimulus, driver, "start_silence against finish", tolerance=0.1)
 
     @rule("SIL-02", causes=("the flush commits the same hypothesis again",))
     def test_a_second_silence_returns_nothing(self, wlk: BackendUnderTest) -> None:
@@ -106,16 +111,10 @@ class SilenceRules:
         for bad in (-1.0, -1e-9, math.nan, math.inf):
             driver = wlk.stream()
             driver.feed(stimulus.audio)
-            try:
-                driver.processor.end_silence(bad)
-            except WLKError:
-                pass
-            else:
-                raise AssertionError(f"end_silence({bad}) was accepted")
+            end_silence = partial(driver.processor.end_silence, bad)
+            check_raises(WLKError, end_silence, f"end_silence({bad})")
             driver.finish()
-            check_same(
-                wlk.solo(stimulus), driver.tokens, what=f"after end_silence({bad}) was refused"
-            )
+            check_alone(wlk, stimulus, driver, f"after end_silence({bad}) was refused")
             check_clock(driver.processed_up_to, driver.clock)
 
     @rule("SIL-04", causes=("durations are summed instead of samples counted", "rounding to ms"))
@@ -134,7 +133,7 @@ class SilenceRules:
         driver.finish()
         check_clock(driver.processed_up_to, driver.clock)
         new = driver.tokens[count:]
-        if wlk.speech_source.kind == "coded":
+        if wlk.is_coded:
             check_times(stimulus.words, new, tolerance=CELL_SECONDS, shift=before)
         for token in new:
             assert token.start >= before - EPS, f"{token.text!r} starts before its audio"
@@ -150,18 +149,14 @@ class SilenceRules:
     def test_no_token_lies_in_a_pause(self, wlk: BackendUnderTest) -> None:
         """No token lies inside or across a pause, and words before it have times before it."""
         stimulus, seconds = wlk.speech(4, seed=3, lead=0.0, tail=0.0), 30.0
-        for is_gap in (False, True):
-            driver = wlk.stream()
-            driver.feed(stimulus.audio)
-            if is_gap:
-                driver.insert(stimulus.audio, 2 * stimulus.seconds + seconds)
-            else:
-                driver.silence(seconds)
-                driver.feed(stimulus.audio)
-            driver.finish()
+        gap = wlk.stream()
+        gap.feed(stimulus.audio)
+        gap.insert(stimulus.audio, 2 * stimulus.seconds + seconds)
+        gap.finish()
+        for driver in (_paused(wlk, (stimulus.audio, stimulus.audio), seconds), gap):
             wlk.require_tokens(driver.tokens, stimulus)
             # The monitor of every stream checks that no token lies in a pause.
-            if wlk.speech_source.kind == "coded":
+            if wlk.is_coded:
                 early = [token for token in driver.tokens if token.end <= stimulus.seconds + EPS]
                 check_words(stimulus.words, early, what="before the pause")
 
@@ -171,11 +166,7 @@ class SilenceRules:
         stimulus = wlk.speech(3, seed=15)
         reference = None
         for seconds in (length for pair in THRESHOLDS for length in pair):
-            driver = wlk.stream()
-            driver.feed(stimulus.audio)
-            driver.silence(seconds)
-            driver.feed(stimulus.audio)
-            driver.finish()
+            driver = _paused(wlk, (stimulus.audio, stimulus.audio), seconds)
             check_clock(driver.processed_up_to, driver.clock)
             wlk.require_tokens(driver.tokens, stimulus)
             # Times before the pause stay as they are, times after it move by its length.
@@ -200,13 +191,12 @@ class SilenceRules:
         """A pause loses, repeats and joins nothing, also inside a word."""
         stimulus = wlk.speech(5, seed=17, gap=(0.3, 0.5))
         whole = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        is_coded = wlk.speech_source.kind == "coded"
         off = expected = 0
         for index in range(len(stimulus.words) - 1):
             middle = (stimulus.words[index].end + stimulus.words[index + 1].start) / 2
             parts = stimulus.cut(middle)
             driver = _paused(wlk, parts, 2.0)
-            if is_coded:
+            if wlk.is_coded:
                 what = f"a pause at {middle:.2f} s"
                 check_texts(words_of(whole), words_of(driver.tokens), what=what)
                 continue
@@ -215,7 +205,7 @@ class SilenceRules:
             alone = sum(len(words_of(tokens)) for tokens in halves)
             off += abs(len(words_of(driver.tokens)) - alone)
             expected += alone
-        if is_coded:
+        if wlk.is_coded:
             return
         if expected < ENOUGH_WORDS:
             raise NotApplicable(f"{expected} words were recognised, {ENOUGH_WORDS} are needed")
@@ -239,11 +229,11 @@ class SilenceRules:
                 )
 
 
-def _paused(wlk: BackendUnderTest, parts: tuple[object, ...], seconds: float) -> StreamDriver:
+def _paused(wlk: BackendUnderTest, parts: Parts, seconds: float) -> StreamDriver:
+    """Return a finished stream of two parts with a silence between them."""
     driver = wlk.stream()
-    before, after = parts
-    driver.feed(before)  # type: ignore[arg-type]
+    driver.feed(parts[0])
     driver.silence(seconds)
-    driver.feed(after)  # type: ignore[arg-type]
+    driver.feed(parts[1])
     driver.finish()
     return driver

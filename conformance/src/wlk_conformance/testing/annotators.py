@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import ASRToken
 
-__all__ = [
-    "ScriptedDiarizer",
-    "ScriptedTranslator",
-    "ScriptedTurnDetector",
-]
+__all__ = ["ScriptedDiarizer", "ScriptedTranslator", "ScriptedTurnDetector"]
 
 
 class _Scripted:
@@ -52,11 +48,10 @@ class ScriptedDiarizer(_Scripted):
         self, script: Sequence[SpeakerSpan], *, max_delay: float = 1.0, fail_at: Iterable[int] = ()
     ) -> None:
         super().__init__(fail_at)
+        self._waiting: list[SpeakerSpan]
         self._script = tuple(script)
         self.max_delay = max_delay
-        self._samples = 0
-        self._silence = 0.0
-        self._waiting = list(self._script)
+        self.reset()
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] at 16 kHz."""

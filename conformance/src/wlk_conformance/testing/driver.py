@@ -124,6 +124,18 @@ class StreamDriver:
         """Call finish."""
         return self._record("finish", self.processor.finish())
 
+    def end(self) -> Emission:
+        """Drain the backlog and finish."""
+        self.drain()
+        return self.finish()
+
+    def reset(self) -> None:
+        """Call reset, and forget what came before."""
+        self.processor.reset()
+        self.records.clear()
+        self._samples = 0
+        self._silences.clear()
+
     def _record(self, call: str, emission: Emission) -> Emission:
         self.records.append(Record(call, self.clock, emission))
         return emission

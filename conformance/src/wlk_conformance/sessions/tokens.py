@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.clock import StreamClock
     from wlk_core import BackendSpec, ChangeSpeaker, Emission
 
-__all__ = ["CommittedTokens", "Speakers", "check_declared", "check_hypothesis", "check_text"]
+__all__ = ["CommittedTokens", "Speakers", "check_hypothesis"]
 
 RECENT = 32  # tokens that every call compares again with what they were; the end compares all
 # The rule of a call that commits text although no audio came since the last flush.
@@ -50,7 +51,7 @@ class CommittedTokens:
                 "COM-02", f"{call} returned its tokens as {type(emission.committed).__name__}"
             )
         for token in emission.committed:
-            problem = self._problem(token, call, clock, has_audio=has_audio)
+            problem = next(self._problems(token, call, clock, has_audio=has_audio), None)
             if problem is not None:
                 yield Violation(*problem)
             if isinstance(getattr(token, "start", None), float):
@@ -68,91 +69,63 @@ class CommittedTokens:
                 self._snapshots[index] = now
                 yield Violation("COM-02", message)
 
-    def _problem(
+    def _problems(
         self, token: Any, call: str, clock: StreamClock, *, has_audio: bool
-    ) -> tuple[str, str] | None:
-        """Return the first rule that *token* breaks, and how."""
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the rules that *token* breaks, and how; the first one may cause the others."""
         if not isinstance(token, ASRToken):
-            return "COM-02", f"{call} returned a {type(token).__name__}, expected an ASRToken"
+            yield "COM-02", f"{call} returned a {type(token).__name__}, expected an ASRToken"
         if not clock.samples:
             rule = "LIFE-05" if call == "finish" else "LIFE-01"
-            return rule, f"{call} committed {token.text!r}, and no audio was inserted"
-        return (
-            check_text(token)
-            or check_declared(token, self._spec, self._language)
-            or self._repetition(token, call, has_audio=has_audio)
-            or _outside(token, clock.end)
-            or self._disorder(token)
-            or _in_pause(token, clock)
-        )
-
-    def _repetition(self, token: ASRToken, call: str, *, has_audio: bool) -> tuple[str, str] | None:
+            yield rule, f"{call} committed {token.text!r}, and no audio was inserted"
+        yield from _malformed(token, self._spec, self._language)
         if not has_audio:
             rule = IDLE.get(call, "COM-01")
-            return rule, f"{call} committed {token.text!r}, and no audio came since the last flush"
-        if token.end > token.start and _snapshot(token)[:3] in (
-            snapshot[:3] for snapshot in self._snapshots[-RECENT:]
-        ):
-            return "COM-01", f"{call} committed {_described(token)} again"
-        return None
-
-    def _disorder(self, token: ASRToken) -> tuple[str, str] | None:
+            yield rule, f"{call} committed {token.text!r}, and no audio came since the last flush"
+        recent = [snapshot[:3] for snapshot in self._snapshots[-RECENT:]]
+        if token.end > token.start and _snapshot(token)[:3] in recent:
+            yield "COM-01", f"{call} committed {_described(token)} again"
+        yield from _outside(token, clock.end)
         before = self._snapshots[-1][0] if self._snapshots else 0.0
         if token.start < before:
-            return "TIME-02", f"{_described(token)} starts before the last token, at {before:.3f} s"
+            yield "TIME-02", f"{_described(token)} starts before the last token, at {before:.3f} s"
         if token.start < self._stable - ROUNDING:
-            return (
-                "TIME-03",
-                f"{_described(token)} starts before {self._stable:.3f} s, which was stable",
-            )
-        return None
+            stable = f"{self._stable:.3f} s, which was stable"
+            yield "TIME-03", f"{_described(token)} starts before {stable}"
+        if (pause := clock.pause_crossed(token.start, token.end)) is not None:
+            start, end, rule = pause
+            yield rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
 
 
-def check_text(token: ASRToken) -> tuple[str, str] | None:
-    """Return COM-03 for a token without text or with incomplete characters."""
-    if not token.text.strip():
-        return "COM-03", f"an empty token: {token}"
-    if "\ufffd" in token.text:
-        return "COM-03", f"U+FFFD in {token}: bytes were not waited for"
-    return None
-
-
-def check_declared(
+def _malformed(
     token: ASRToken, spec: BackendSpec, language: str | None
-) -> tuple[str, str] | None:
-    """Return PKG-01 or LANG-01 for a probability or language that the spec does not declare."""
+) -> Iterator[tuple[str, str]]:
+    """Yield the rules that the text, the probability or the language of a token breaks."""
+    if not token.text.strip():
+        yield "COM-03", f"an empty token: {token}"
+    if "\ufffd" in token.text:
+        yield "COM-03", f"U+FFFD in {token}: bytes were not waited for"
     probability = token.probability
     if ("probabilities" in spec.capabilities) != (probability is not None):
-        return "PKG-01", f"{token.text!r} has the probability {probability}; see the capabilities"
+        yield "PKG-01", f"{token.text!r} has the probability {probability}; see the capabilities"
     if probability is not None and not 0 <= probability <= 1:
-        return "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"
-    if token.detected_language not in {None, *spec.languages}:
-        return "LANG-01", f"{token.detected_language!r} is not a declared language"
-    if language is not None and token.detected_language != language:
-        return (
-            "LANG-01",
-            f"{language!r} is forced, {token.text!r} is reported as {token.detected_language!r}",
-        )
-    return None
+        yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"
+    reported = token.detected_language
+    if reported not in {None, *spec.languages}:
+        yield "LANG-01", f"{reported!r} is not a declared language"
+    if language is not None and reported != language:
+        yield "LANG-01", f"{language!r} is forced, {token.text!r} is reported as {reported!r}"
 
 
-def _outside(token: ASRToken, audio_time: float) -> tuple[str, str] | None:
-    if not math.isfinite(token.start) or not math.isfinite(token.end):
-        return "TIME-01", f"{token} has no time"
+def _outside(token: ASRToken, audio_time: float) -> Iterator[tuple[str, str]]:
+    """Yield the rule that a token breaks whose times are not inside the audio."""
     where = f"{_described(token)}, the audio ends at {audio_time:.3f} s"
+    if not math.isfinite(token.start) or not math.isfinite(token.end):
+        yield "TIME-01", f"{token} has no time"
     if token.start >= audio_time:
-        return "COM-06", where
+        yield "COM-06", where
     if not 0 <= token.start <= token.end <= audio_time + EPS:
-        return "TIME-01", f"{where}; times are seconds"
-    return None
-
-
-def _in_pause(token: ASRToken, clock: StreamClock) -> tuple[str, str] | None:
-    pause = clock.pause_crossed(token.start, token.end)
-    if pause is None:
-        return None
-    start, end, rule = pause
-    return rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
+        yield "TIME-01", f"{where}; times are seconds"
 
 
 def _described(token: ASRToken) -> str:
@@ -182,16 +155,10 @@ def check_hypothesis(
         yield Violation("COM-03", f"the hypothesis {tokens} reads {shown.text!r}")
     before = 0.0
     for token in tokens:
-        where = f"the hypothesis has {token.text!r} at {token.start:.3f}-{token.end:.3f} s"
-        problem = check_text(token) or check_declared(token, spec, language)
-        if problem is not None:
-            yield Violation(*problem)
-        elif not (math.isfinite(token.start) and math.isfinite(token.end)):
-            yield Violation("TIME-01", f"{where}: no time")
-        elif token.start >= audio_time:
-            yield Violation("COM-06", f"{where}, the audio ends at {audio_time:.3f} s")
-        elif not 0 <= token.start <= token.end <= audio_time + EPS:
-            yield Violation("TIME-01", f"{where}, the audio ends at {audio_time:.3f} s")
+        where = f"the hypothesis has {_described(token)}"
+        broken = chain(_malformed(token, spec, language), _outside(token, audio_time))
+        if problem := next(broken, None):
+            yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
         elif committed_end is not None and token.start < committed_end - EPS:
             yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
         elif token.start < before:
@@ -220,7 +187,8 @@ class Speakers:
         """Check the speakers of the tokens of *emission*."""
         for token in emission.committed:
             allowed = self._allowed(token)
-            if not any(_is_same(token.speaker, speaker) for speaker in allowed):
+            # 1 == True == 1.0, and a speaker is none of the other two.
+            if (type(token.speaker), token.speaker) not in [(type(s), s) for s in allowed]:
                 yield Violation(
                     "LIFE-06" if self._is_reset and not self._turns else "SPK-02",
                     f"{call}: {token.text!r} at {token.start:.3f} s is by speaker "
@@ -248,7 +216,3 @@ class Speakers:
             )
             allowed += [by_call, in_time[-1].speaker if in_time else None]
         return list(dict.fromkeys(allowed))
-
-
-def _is_same(actual: object, expected: object) -> bool:
-    return type(actual) is type(expected) and actual == expected

@@ -1,0 +1,328 @@
+"""Faults of the audio that is taken in: IN."""
+
+from __future__ import annotations
+
+from time import sleep
+
+import numpy as np
+
+from faulty_backends.base import (
+    FaultyStream,
+    LockedStream,
+    LosingStream,
+    alone,
+    by_tests,
+    edit,
+    end_of,
+    in_sessions,
+    without,
+)
+from wlk_core import EPS, SAMPLE_RATE
+from wlk_core.audio import validate_audio
+from wlk_core.errors import AudioFormatError, ClockError
+
+WINDOW = 15 * SAMPLE_RATE
+
+
+def is_mono(audio):
+    """Return whether *audio* is an array of one rank."""
+    return isinstance(audio, np.ndarray) and audio.ndim == 1
+
+
+def is_float(audio):
+    """Return whether it has the right type as well."""
+    return is_mono(audio) and audio.dtype == np.float32
+
+
+@alone("IN-01", on="insert_audio_chunk")
+def drops_odd_chunk(stream, audio, end_time=None):
+    """Drops a chunk of one sample less than a mel frame."""
+    if getattr(audio, "shape", None) != (159,):
+        FaultyStream.insert_audio_chunk(stream, audio, end_time)
+
+
+@in_sessions("IN-01", on="heard")
+def misreads_strided_array(stream, audio):
+    """Reads the memory of an array as if it were contiguous."""
+    if not is_mono(audio) or audio.strides[0] <= 4:
+        return audio
+    return np.lib.stride_tricks.as_strided(audio, strides=(4,)).copy()
+
+
+@in_sessions("IN-01", on="heard")
+def writes_to_the_array(stream, audio):
+    """Scales the caller's array in its own memory, which fails where it is read-only."""
+    if isinstance(audio, np.ndarray) and audio.dtype == np.float32:
+        audio *= np.float32(1.0)
+    return audio
+
+
+@in_sessions("IN-01", on="heard")
+def refuses_one_sample(stream, audio):
+    """Refuses a chunk of one sample."""
+    if len(audio) == 1:
+        raise AudioFormatError("expected more than a sample")
+    return audio
+
+
+@by_tests("IN-01")
+class CountsOneSampleTwice(FaultyStream):
+    """Counts a chunk of one sample as two samples, and decodes one."""
+
+    extra = 0
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.extra += len(audio) == 1
+
+    def counted(self, stats):
+        return edit(stats, audio_seconds=stats.audio_seconds + self.extra / SAMPLE_RATE)
+
+
+@alone("IN-02", on="heard")
+def accepts_any_dtype(stream, audio):
+    """Converts int16 and float64 instead of refusing them."""
+    return audio.astype(np.float32) if is_mono(audio) else audio
+
+
+@alone("IN-02", on="heard")
+def flattens_stereo(stream, audio):
+    """Flattens two channels into one of twice the length."""
+    return audio.reshape(-1) if isinstance(audio, np.ndarray) and audio.ndim == 2 else audio
+
+
+@alone("IN-02", on="heard")
+def accepts_nan(stream, audio):
+    """Replaces NaN by zero."""
+    return np.nan_to_num(audio, nan=0.0, posinf=1.0, neginf=-1.0) if is_float(audio) else audio
+
+
+@alone("IN-02", on="heard")
+def clips_loud_samples(stream, audio):
+    """Clips samples that no sound can have."""
+    if not is_float(audio):
+        return audio
+    return np.where(np.isfinite(audio), np.clip(audio, -1, 1), audio)
+
+
+@alone("IN-02", on="insert_audio_chunk")
+def moves_clock_before_refusing(stream, audio, end_time=None):
+    """Refuses a chunk with infinity after its clock has moved."""
+    try:
+        FaultyStream.insert_audio_chunk(stream, audio, end_time)
+    except AudioFormatError:
+        if isinstance(audio, np.ndarray) and np.isinf(audio).any():
+            stream.stream.insert_audio_chunk(np.zeros(audio.shape, dtype=np.float32))
+        raise
+
+
+@in_sessions("IN-02", on="insert_audio_chunk")
+def accepts_nan_in_backlog(stream, audio, end_time=None):
+    """Takes a chunk with NaN as zeros where audio waits."""
+    if not (stream.has_backlog and isinstance(audio, np.ndarray) and np.isnan(audio).any()):
+        FaultyStream.insert_audio_chunk(stream, audio, end_time)
+
+
+@in_sessions("IN-02", on="heard")
+def reads_start_of_chunk_for_nan(stream, audio):
+    """Looks for NaN in the first 1600 samples of a chunk only."""
+    if is_float(audio) and len(audio) > 1600 and np.isfinite(audio[:1600]).all():
+        return np.nan_to_num(audio)
+    return audio
+
+
+@in_sessions("IN-02", on="heard")
+def takes_other_byte_order(stream, audio):
+    """Takes float32 of the other byte order, and reads it in its own."""
+    if audio.dtype != np.dtype(">f4"):
+        return audio
+    return np.clip(np.nan_to_num(audio.view("<f4")), -1, 1).astype(np.float32)
+
+
+def ahead(stream, audio, end_time):
+    """Return how far the caller's clock is ahead."""
+    return 0.0 if end_time is None else end_time - len(audio) / SAMPLE_RATE - end_of(stream)
+
+
+@alone("IN-03")
+class TrustsCallersClock(FaultyStream):
+    """Adds up small differences of the caller's clock."""
+
+    believed = 0.0
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        off = ahead(self, audio, end_time)
+        super().insert_audio_chunk(audio, end_time)
+        self.believed += off if 0 < off <= EPS else 0.0
+
+    def changed(self, emission, call):
+        return emission.replace(processed_up_to=emission.processed_up_to + self.believed)
+
+
+@alone("IN-03", on="insert_audio_chunk")
+def drops_gap(stream, audio, end_time=None):
+    """Joins the audio before and after a gap of a few seconds."""
+    is_gap = EPS < ahead(stream, audio, end_time) < 10
+    FaultyStream.insert_audio_chunk(stream, audio, None if is_gap else end_time)
+
+
+@in_sessions("IN-03", on="insert_audio_chunk")
+def drops_short_gap(stream, audio, end_time=None):
+    """Joins the audio before and after a gap of less than 0.1 s."""
+    is_short = EPS + 1e-6 < ahead(stream, audio, end_time) < 0.1
+    FaultyStream.insert_audio_chunk(stream, audio, None if is_short else end_time)
+
+
+@alone("IN-03", on="insert_audio_chunk")
+def accepts_overlap(stream, audio, end_time=None):
+    """Appends a chunk that overlaps the audio before it."""
+    try:
+        FaultyStream.insert_audio_chunk(stream, audio, end_time)
+    except ClockError:
+        FaultyStream.insert_audio_chunk(stream, audio)
+
+
+@in_sessions("IN-03", on="insert_audio_chunk")
+def accepts_overlap_after_silence(stream, audio, end_time=None):
+    """Appends a chunk that overlaps the audio before it, once there was a silence."""
+    try:
+        FaultyStream.insert_audio_chunk(stream, audio, end_time)
+    except ClockError:
+        if not stream.silences:
+            raise
+        FaultyStream.insert_audio_chunk(stream, audio)
+
+
+@alone("IN-04")
+class KeepsCallersArray(FaultyStream):
+    """Keeps the caller's array until the next call instead of a copy."""
+
+    kept = ()
+    shortest = 0  # samples of an array that is kept
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        self.insert_kept()
+        if end_time is None and is_float(audio) and len(audio) >= self.shortest:
+            validate_audio(audio)
+            super().insert_audio_chunk(audio[:0])  # refused where the whole would be
+            self.kept = (audio,)
+        else:
+            super().insert_audio_chunk(audio, end_time)
+
+    def insert_kept(self):
+        """Insert the array that is kept."""
+        for audio in self.kept:
+            super().insert_audio_chunk(audio)
+        self.kept = ()
+
+    @property
+    def has_backlog(self):
+        return bool(self.kept or self.stream.has_backlog)
+
+    def made(self, call, make):
+        self.insert_kept()
+        return super().made(call, make)
+
+    def end_silence(self, seconds, offset=None):
+        self.insert_kept()
+        super().end_silence(seconds, offset)
+
+
+@in_sessions("IN-04")
+class KeepsLargeArray(KeepsCallersArray):
+    """Keeps the caller's array of a second or more until the next call instead of a copy."""
+
+    shortest = SAMPLE_RATE
+
+
+@alone("IN-04")
+class InsertWaitsForStep(LockedStream):
+    """Makes an insert wait for the end of a running step."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        with self.lock:
+            super().insert_audio_chunk(audio, end_time)
+
+
+@in_sessions("IN-04")
+class InsertWaitsForFlush(InsertWaitsForStep):
+    """Makes an insert wait for the end of a flush, and not of a step."""
+
+    held = ("start_silence", "is_last")
+
+
+@in_sessions("IN-04", on="insert_audio_chunk")
+def insert_runs_the_model(stream, audio, end_time=None):
+    """Runs its engine in an insert of more than two seconds."""
+    FaultyStream.insert_audio_chunk(stream, audio, end_time)
+    if len(audio) > 2 * SAMPLE_RATE:
+        stream.backend.engine_calls.wrap(int)()
+
+
+@by_tests("IN-04", on="heard")
+def waits_a_little_in_each_insert(stream, audio):
+    """Waits for 12 ms in each insert."""
+    sleep(0.012)
+    return audio
+
+
+@alone("IN-05", on="heard")
+def cuts_its_buffer(stream, audio):
+    """Keeps the last 15 s of one insert and drops the rest before it is transcribed."""
+    if not is_mono(audio) or len(audio) <= WINDOW:
+        return audio
+    return np.concatenate([np.zeros_like(audio[:-WINDOW]), audio[-WINDOW:]])
+
+
+@in_sessions("IN-05")
+class LosesWordAfterFortySeconds(FaultyStream):
+    """Loses the first word that is committed after 40 s without a pause."""
+
+    is_due = True
+
+    def changed(self, emission, call):
+        is_late = emission.committed and emission.committed[0].start > 40
+        if not is_late or self.silences or self.flushes or not self.strikes(emission):
+            return emission
+        return without(emission)
+
+
+@in_sessions("IN-05")
+class LosesWordAfterLongQuiet(FaultyStream):
+    """Loses a word that begins more than 20 s after the last one, where there was no silence."""
+
+    end = 0.0
+
+    def changed(self, emission, call):
+        kept = []
+        for token in emission.committed:
+            if self.silences or token.start - self.end < 20:
+                kept.append(token)
+            self.end = token.end
+        return emission.replace(committed=tuple(kept))
+
+
+@by_tests("IN-05")
+class LosesWordOfHugeChunk(LosingStream):
+    """Loses the first word of a chunk of more than fifty seconds."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.is_due = self.is_due or len(audio) > 50 * SAMPLE_RATE
+
+
+@by_tests("IN-05")
+class LosesWordAfterLongBacklog(FaultyStream):
+    """Loses the word that follows a backlog of more than fifteen seconds."""
+
+    def changed(self, emission, call):
+        is_struck = self.strikes(emission)
+        waiting = self.stream.stats.audio_seconds - emission.processed_up_to
+        self.is_due = not is_struck and (self.is_due or waiting > 15)
+        return without(emission) if is_struck else emission
+
+
+@by_tests("IN-05", tiers=("long",))
+def loses_words_after_thousands_of_calls(stream, emission, call):
+    """Loses a word of each fiftieth call, from the five thousandth of a stream on."""
+    return without(emission, int(stream.calls > 5000 and stream.calls % 50 == 0))

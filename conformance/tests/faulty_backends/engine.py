@@ -1,0 +1,218 @@
+"""Faults below the caller, which every stream has alike: of engines, their clients and policies."""
+
+from __future__ import annotations
+
+from functools import partial
+import socket
+
+import attrs
+from fakes.wlk_fakes import MATCHER
+from fakes.wlk_fakes_matcher import transcribe, warmup
+import numpy as np
+
+from faulty_backends.base import FaultyStream, by_tests, each, edit, in_sessions
+from wlk_conformance.scripted import SCRIPTED_SPEC
+from wlk_core.online import LocalAgreementRecognizer
+from wlk_core.plugins import Hypothesis, LoadedBackend, ModelNotFoundError
+from wlk_core.streaming import LocalAgreement
+
+
+class Matcher:
+    """A recogniser of spoken digits, one for all streams; a subclass has the fault."""
+
+    stream = FaultyStream
+    recognizer = LocalAgreementRecognizer
+
+    @classmethod
+    def load(cls, model):
+        """Return the backend."""
+        if model != "small":
+            raise ModelNotFoundError(f"no model {model!r}; use: --model small")
+        spec = attrs.evolve(SCRIPTED_SPEC, **MATCHER)
+        return _Backend(spec, cls(), open_stream=_open, warmup=warmup)
+
+    def __call__(self, audio, *, prompt, language):
+        """Return the words of *audio*."""
+        return transcribe(list, self.scaled(audio), prompt=prompt, language=language)
+
+    def scaled(self, audio):
+        """Return *audio* as the model gets it."""
+        return audio
+
+
+class _Backend(LoadedBackend):
+    streams_opened = 0
+
+    def create_processor(self, **arguments):
+        return self.engine.stream(super().create_processor(**arguments), self)
+
+
+def _open(engine, config, calls):
+    return partial(engine.recognizer, calls.wrap(engine), language=config.language)
+
+
+@by_tests("COM-04", spec=MATCHER)
+class AmplifiesByLoudestStream(Matcher):
+    """Scales its audio by the loudest sample of all streams so far."""
+
+    peak = 1e-3
+
+    def scaled(self, audio):
+        self.peak = max(self.peak, float(np.abs(audio).max(initial=0.0)))
+        return audio * np.float32(0.5 / self.peak)
+
+
+@by_tests("COM-04", spec=MATCHER)
+class NormalisesByMeanOfStreams(Matcher):
+    """Scales its audio by a mean loudness over the calls of all streams."""
+
+    mean = 0.05
+
+    def scaled(self, audio):
+        loudness = float(np.sqrt(np.square(audio).mean())) if len(audio) else 0.0
+        self.mean = 0.95 * self.mean + 0.05 * loudness
+        return audio * np.float32(0.05 / max(self.mean, 1e-4))
+
+
+@by_tests("COM-04", spec=MATCHER)
+class CachesByLengthAndLoudness(Matcher):
+    """Answers from a cache whose key is the length and the loudest sample of the audio."""
+
+    def __init__(self):
+        self.cache = {}
+
+    def __call__(self, audio, **arguments):
+        """Look it up."""
+        key = len(audio), round(float(np.abs(audio).max(initial=0.0)), 3)
+        if key not in self.cache:
+            self.cache[key] = super().__call__(audio, **arguments)
+        return self.cache[key]
+
+
+@by_tests("ERR-01", spec=MATCHER)
+class TakesLostConnectionForSilence(Matcher):
+    """Returns no words where the server of its engine cannot be reached."""
+
+    def __call__(self, audio, **arguments):
+        """Ask a server."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            try:
+                socket.create_connection(server.getsockname()).close()
+            except OSError:
+                return Hypothesis(words=())
+        return super().__call__(audio, **arguments)
+
+
+class _HastyFlush(LocalAgreementRecognizer):
+    def step(self, *, is_last):
+        shown, step = len(self.hypothesis), super().step(is_last=is_last)
+        if step is None or not is_last or len(step.committed) <= shown:
+            return step
+        return attrs.evolve(step, committed=step.committed[:-1])
+
+
+@by_tests("LIFE-02", spec=MATCHER)
+class FlushDropsUnconfirmedWord(Matcher):
+    """Drops the newest word of a flush, because no second hypothesis has it."""
+
+    recognizer = _HastyFlush
+
+
+class _NinthLost(FaultyStream):
+    def changed(self, emission, call):
+        words = enumerate(emission.committed, self.words + 1)
+        return emission.replace(committed=tuple(word for number, word in words if number % 9))
+
+
+class _RepeatLost(FaultyStream):
+    last = ""
+
+    def changed(self, emission, call):
+        kept = []
+        for token in emission.committed:
+            kept += [token] if token.text != self.last else []
+            self.last = token.text
+        return emission.replace(committed=tuple(kept))
+
+
+class _Folded(FaultyStream):
+    def changed(self, emission, call):
+        return each(emission, lambda token: edit(token, text=str.upper))
+
+
+class _OtherShown(FaultyStream):
+    def shown(self, tokens):
+        return [edit(token, text=" word") for token in tokens]
+
+
+class _JoinedShown(FaultyStream):
+    def shown(self, tokens):
+        return [edit(token, text=str.strip) for token in tokens]
+
+
+for rule, name, stream, sentence in (
+    ("LIFE-02", "LosesEveryNinthWord", _NinthLost, "Loses every ninth word of every stream."),
+    ("COM-03", "LosesWordThatRepeats", _RepeatLost, "Drops a word that repeats the one before it."),
+    ("COM-03", "WritesCapitals", _Folded, "Writes the words of its engine in capitals."),
+    ("HYP-02", "ShowsAnotherWord", _OtherShown, "Shows a word that its engine never returned."),
+    ("HYP-02", "ShowsWordsJoined", _JoinedShown, "Shows its hypothesis without any space."),
+):
+    members = {"__doc__": sentence, "stream": stream}
+    by_tests(rule, spec=MATCHER)(type(name, (Matcher,), members))
+
+
+class SpoiledStream(FaultyStream):
+    """A stream whose recognizer is spoiled, where it is one of LocalAgreement."""
+
+    policy = LocalAgreement
+
+    def begin(self):
+        recognizer = self.stream._recognizer
+        if isinstance(recognizer, LocalAgreementRecognizer):
+            self.spoil(recognizer)
+
+    def spoil(self, recognizer):
+        """Replace the policy now and after each utterance."""
+        end_utterance = recognizer.end_utterance
+
+        def replaced(committed_text):
+            end_utterance(committed_text)
+            recognizer._policy = self.policy()
+
+        recognizer.end_utterance = replaced
+        recognizer._policy = self.policy()
+
+
+class _HastyAgreement(LocalAgreement):
+    def update(self, words):
+        agreed = super().update(words)
+        return agreed + super().force(1) if agreed else agreed
+
+
+@in_sessions("IN-05")
+class CommitsWordThatIsNotAgreed(SpoiledStream):
+    """Commits the word after those on which two hypotheses agree."""
+
+    policy = _HastyAgreement
+
+
+class _ForgetfulAgreement(LocalAgreement):
+    def force(self, count):
+        forced = super().force(count)
+        return () if self.hypothesis else forced
+
+
+@in_sessions("IN-05")
+class DropsForcedWords(SpoiledStream):
+    """Drops the words that it must commit because its window is full."""
+
+    policy = _ForgetfulAgreement
+
+
+@in_sessions("IN-05")
+class CutsFullWindowInTheMiddle(SpoiledStream):
+    """Cuts a window that is full in its middle, whatever word is there."""
+
+    def spoil(self, recognizer):
+        window = recognizer._window
+        window._forced_cut = lambda following: (window.start + window.processed) // 2

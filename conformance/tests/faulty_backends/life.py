@@ -1,0 +1,424 @@
+"""Faults from a new stream to a closed backend: LIFE."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from time import sleep
+
+from faulty_backends.base import (
+    FaultyBackend,
+    FaultyStream,
+    LosingStream,
+    alone,
+    by_tests,
+    each,
+    edit,
+    edited,
+    in_sessions,
+    without,
+)
+from wlk_conformance import EngineFault, EngineFaults
+from wlk_core import ASRToken, Emission
+from wlk_core.errors import StreamClosed
+
+CONTEXT = 75.0  # seconds after which a faulty model reaches its limit
+PREFIX = (ASRToken(0.0, 0.0, "you", 1.0),)
+
+
+@alone("LIFE-01")
+def commits_before_audio(stream, emission, call):
+    """Commits a word before any audio was inserted."""
+    is_due = call == "process_iter" and not stream.stream.stats.audio_seconds
+    return emission.replace(committed=PREFIX) if is_due else emission
+
+
+@by_tests("LIFE-01")
+def commits_prefix_after_lead(stream, emission, call):
+    """Commits a prefix after a leading silence, before any audio."""
+    is_due = stream.silences and not stream.stream.stats.audio_seconds and call != "finish"
+    return emission.replace(committed=PREFIX) if is_due else emission
+
+
+@in_sessions("LIFE-01")
+def commits_prefix_after_reset(stream, emission, call):
+    """Commits a prefix before any audio, in the life after a reset."""
+    is_due = stream.life and not stream.stream.stats.audio_seconds and call != "finish"
+    return emission.replace(committed=PREFIX) if is_due else emission
+
+
+@alone("LIFE-02")
+def drops_short_rest(stream, emission, call):
+    """Never decodes a stream shorter than a fifth of a second."""
+    is_short = call == "finish" and 0 < stream.stream.stats.audio_seconds < 0.2
+    return emission.replace(committed=()) if is_short else emission
+
+
+@by_tests("LIFE-02")
+def finish_returns_three_words(stream, emission, call):
+    """Returns three words at most from finish."""
+    return emission.replace(committed=emission.committed[:3]) if call == "finish" else emission
+
+
+@by_tests("LIFE-02")
+def finish_loses_word_at_the_end(stream, emission, call):
+    """Drops the last word of finish where no more than a frame of audio follows it."""
+    if call != "finish" or not emission.committed:
+        return emission
+    is_last = emission.committed[-1].end >= emission.processed_up_to - 0.08
+    return emission.replace(committed=emission.committed[:-1]) if is_last else emission
+
+
+@alone("LIFE-03")
+class FinishesTwice(FaultyStream):
+    """Commits the last word again at a second finish."""
+
+    last = ()
+    is_finished = False
+
+    def changed(self, emission, call):
+        if self.is_finished and call == "finish":
+            return emission.replace(committed=self.last)
+        self.last = emission.committed[-1:] or self.last
+        self.is_finished = call == "finish"
+        return emission
+
+
+@by_tests("LIFE-03")
+class CountsWorkAtSecondFinish(FaultyStream):
+    """Counts a forward pass at a second finish."""
+
+    finishes = 0
+
+    def changed(self, emission, call):
+        self.finishes += call == "finish"
+        return emission
+
+    def counted(self, stats):
+        extra = max(0, self.finishes - 1)
+        return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) + extra)
+
+
+@in_sessions("LIFE-03", on="finish")
+def second_finish_runs_the_model(stream):
+    """Runs its engine at a second finish after more than two flushes."""
+    if stream.stream._is_finished and stream.flushes > 2:
+        stream.backend.engine_calls.wrap(int)()
+    return FaultyStream.finish(stream)
+
+
+@alone("LIFE-04")
+class AcceptsAudioAfterFinish(FaultyStream):
+    """Accepts audio after finish and drops it."""
+
+    is_closed = False
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        try:
+            super().insert_audio_chunk(audio, end_time)
+        except StreamClosed:
+            if self.is_closed:
+                raise
+
+    def close(self):
+        self.is_closed = True
+        self.stream.close()
+
+
+@by_tests("LIFE-04", on="end_silence")
+def accepts_silence_after_finish(stream, seconds, offset=None):
+    """Ignores a silence after finish instead of refusing it."""
+    try:
+        FaultyStream.end_silence(stream, seconds, offset)
+    except StreamClosed:
+        return
+
+
+@by_tests("LIFE-04", on="new_speaker")
+def accepts_turn_after_finish(stream, change):
+    """Returns nothing for a speaker turn after finish instead of refusing it."""
+    try:
+        return FaultyStream.new_speaker(stream, change)
+    except StreamClosed:
+        return Emission((), stream.stream.stats.audio_seconds, 0.0)
+
+
+@alone("LIFE-05", on="finish")
+def decodes_padding_alone(stream):
+    """Decodes its padding at finish although there was no audio."""
+    if not stream.stream.stats.audio_seconds:
+        stream.backend.engine_calls.wrap(list)()
+    return FaultyStream.finish(stream)
+
+
+@by_tests("LIFE-05", on="finish")
+def runs_model_after_lead_alone(stream):
+    """Runs its engine at a finish after a silence without audio."""
+    if stream.silences and not stream.stream.stats.audio_seconds:
+        stream.backend.engine_calls.wrap(int)()
+    return FaultyStream.finish(stream)
+
+
+@by_tests("LIFE-05", on="finish")
+def raises_without_audio_after_reset(stream):
+    """Raises at a finish without audio in the life after a reset."""
+    if stream.life and not stream.stream.stats.audio_seconds:
+        raise ValueError("no audio")
+    return FaultyStream.finish(stream)
+
+
+@by_tests("LIFE-05")
+class CountsPaddingAtFinish(FaultyStream):
+    """Counts a forward pass at a finish without audio."""
+
+    extra = 0
+
+    def changed(self, emission, call):
+        self.extra = int(call == "finish" and not self.stream.stats.audio_seconds)
+        return emission
+
+    def counted(self, stats):
+        return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) + self.extra)
+
+
+@alone("LIFE-06")
+class KeepsSpeakerOverReset(FaultyStream):
+    """Keeps the speaker over a reset."""
+
+    lasting = (*FaultyStream.lasting, "speaker")
+    speaker = None
+
+    def new_speaker(self, change):
+        self.speaker = change.speaker
+        return super().new_speaker(change)
+
+    def changed(self, emission, call):
+        if not self.life:
+            return emission
+        return each(emission, lambda token: edit(token, speaker=self.speaker))
+
+
+@by_tests("LIFE-06")
+class KeepsCountersOverReset(FaultyStream):
+    """Adds the forward passes before a reset to those after it."""
+
+    lasting = (*FaultyStream.lasting, "extra")
+    extra = 0
+
+    def reset(self):
+        self.extra += self.stream.stats.decoder_forwards or 0
+        super().reset()
+
+    def counted(self, stats):
+        return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) + self.extra)
+
+
+@in_sessions("LIFE-06")
+class LosesWordAfterReset(LosingStream):
+    """Loses the first word after a reset."""
+
+    def begin(self):
+        self.is_due = self.life > 0
+
+
+@alone("LIFE-07")
+class FinishesAtIsLast(FaultyStream):
+    """Finishes the stream at process_iter(is_last=True)."""
+
+    is_finished = False
+
+    def finish(self):
+        self.is_finished = True
+        return super().finish()
+
+    def process_iter(self, is_last=False):
+        if is_last and self.stream.stats.audio_seconds and not self.is_finished:
+            return self.finish()
+        return super().process_iter(is_last)
+
+
+@by_tests("LIFE-07", on="process_iter")
+def is_last_takes_one_step(stream, is_last=False):
+    """Takes process_iter(is_last=True) for a step like any other."""
+    return FaultyStream.process_iter(stream)
+
+
+@in_sessions("LIFE-07")
+class LosesWordAfterIsLast(FaultyStream):
+    """Loses the first word after process_iter(is_last=True) where the hypothesis was empty."""
+
+    def changed(self, emission, call):
+        is_struck = self.strikes(emission)
+        self.is_due = self.is_due or call == "is_last"
+        return without(emission) if is_struck else emission
+
+
+@alone("LIFE-08")
+class LosesWordAtContextLimit(FaultyStream):
+    """Loses the word at which the context of the model is full, in a stream without a flush."""
+
+    is_past = False
+
+    def changed(self, emission, call):
+        if call in {"start_silence", "is_last"} or emission.stable_up_to > CONTEXT + 10:
+            self.is_past = True
+        kept = []
+        for token in emission.committed:
+            if self.is_past or token.start <= CONTEXT:
+                kept.append(token)
+            else:
+                self.is_past = True
+        return emission.replace(committed=tuple(kept))
+
+
+@alone("LIFE-08")
+class DropsTextAtEndOfText(FaultyStream):
+    """Drops the word that waits to be final when its engine ends a text early."""
+
+    def begin(self):
+        self.cuts = EngineFaults.of(self.backend.engine_calls).cut_count
+
+    def changed(self, emission, call):
+        cuts = EngineFaults.of(self.backend.engine_calls).cut_count
+        if cuts == self.cuts or not emission.committed:
+            return emission
+        self.cuts = cuts
+        return without(emission)
+
+
+@by_tests("LIFE-08")
+def loses_two_hundredth_word(stream, emission, call):
+    """Loses the two-hundredth word of a stream without a pause."""
+    index = 199 - stream.words
+    if stream.silences or not 0 <= index < len(emission.committed):
+        return emission
+    return emission.replace(
+        committed=(*emission.committed[:index], *emission.committed[index + 1 :])
+    )
+
+
+class _Disturbed(FaultyStream):
+    def changed(self, emission, call):
+        return edited(emission, 0, text=" you") if self.strikes(emission) else emission
+
+
+@alone("LIFE-09")
+class WarmsUpInStreams(FaultyBackend):
+    """Warms up through the streams that are open."""
+
+    def __init__(self):
+        super().__init__(_Disturbed)
+
+    def warmup(self):
+        super().warmup()
+        for stream in list(self.streams):
+            if stream.number > self.streams_opened - 4:
+                stream.is_due = stream.stream.stats.audio_seconds > 0
+
+
+@alone("LIFE-09", on="warmup")
+def hides_warmup_failure(backend):
+    """Hides the failure of its warmup."""
+    try:
+        FaultyBackend.warmup(backend)
+    except EngineFault:
+        return
+
+
+@by_tests("LIFE-09", on="warmup")
+def second_warmup_fails(backend):
+    """Raises at its second warmup, because its caches are allocated already."""
+    FaultyBackend.warmup(backend)
+    backend.marks["warmups"] = backend.marks.get("warmups", 0) + 1
+    if backend.marks["warmups"] == 2:
+        raise RuntimeError("the cache is allocated already")
+
+
+class _FirstWordLost(FaultyStream):
+    def changed(self, emission, call):
+        is_first = self.number == 1 and self.backend.marks.get("is warm")
+        return without(emission) if is_first and not self.words else emission
+
+
+@by_tests("LIFE-09")
+class FirstStreamHasWarmup(FaultyBackend):
+    """Takes the warmup for the beginning of the first stream, and loses its first word."""
+
+    def __init__(self):
+        super().__init__(_FirstWordLost)
+
+    def warmup(self):
+        super().warmup()
+        if not self.streams_opened:
+            self.marks["is warm"] = True
+
+
+@alone("LIFE-10", on="begin")
+def leaves_thread(stream):
+    """Leaves a thread running that waits for audio."""
+    threads = stream.backend.marks["threads"] = stream.backend.marks.get("threads", 0) + 1
+    if threads <= 200:
+        threading.Thread(target=threading.Event().wait, args=(60.0,), daemon=True).start()
+
+
+@alone("LIFE-10", on="close")
+def opens_streams_after_close(backend):
+    """Opens streams after it was closed."""
+
+
+@by_tests("LIFE-10")
+class HoldsStateAfterClose(FaultyStream):
+    """Holds a megabyte after it was closed."""
+
+    is_closed = False
+
+    def close(self):
+        self.stream.close()
+        self.is_closed = True
+
+    def counted(self, stats):
+        return edit(stats, state_bytes=2**20) if self.is_closed else stats
+
+
+@by_tests("LIFE-10")
+class ClosesSlowly(FaultyStream):
+    """Takes more than five seconds to close."""
+
+    def close(self):
+        if not self.backend.marks.setdefault("waited", []):
+            self.backend.marks["waited"].append(True)
+            sleep(5.1)
+        self.stream.close()
+
+
+@in_sessions("LIFE-10", on="begin")
+def leaves_thread_at_reset(stream):
+    """Leaves a thread running at each reset."""
+    if stream.life:
+        threading.Thread(target=threading.Event().wait, args=(30.0,), daemon=True).start()
+
+
+@in_sessions("LIFE-10")
+def leaves_file_open(stream, emission, call):
+    """Leaves a file open at the third flush."""
+    if stream.flushes == 3 and call != "process_iter":
+        os.open(os.devnull, os.O_RDONLY)
+    return emission
+
+
+@in_sessions("LIFE-10", on="finish")
+def forks_at_finish(stream):
+    """Forks in a finish after two silences, and returns in the copy as well."""
+    if stream.silences >= 2:
+        os.fork()
+    return FaultyStream.finish(stream)
+
+
+@in_sessions("LIFE-10", on="start_silence")
+def leaves_child_of_silence(stream):
+    """Starts a program in the third silence and leaves it running."""
+    if stream.flushes == 2:
+        command = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
+        os.posix_spawn(sys.executable, command, os.environ)
+    return FaultyStream.start_silence(stream)

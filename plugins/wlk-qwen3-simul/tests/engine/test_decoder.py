@@ -1,18 +1,22 @@
-"""The cache of a decoder never changes its words."""
+"""The cache of a decoder never changes its words, and its text is bounded by the audio."""
 
 from __future__ import annotations
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.plugins import BackendError, WorkCounters
+from wlk_core.plugins import AlignedWord, BackendError, ModelNotFoundError
+from wlk_core.streaming import Word
 from wlk_qwen3_simul.checkpoint import Checkpoint
-from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.engine.decoder import SPARE_TOKENS, CachedDecoder, token_budget
+from wlk_qwen3_simul.engine.detokenize import WordToken
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
 from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import TEXT_START
+from wlk_qwen3_simul.languages import LANGUAGES
 
 RATE = 16_000
 WINDOW = 2 * RATE  # of the toy
@@ -182,7 +186,6 @@ def test_work_is_counted(engine):
     assert 100 * network.encoded == result.work.encoder_frames == 300
     assert sum(network.forwards) == result.work.decoder_positions
     assert len(network.forwards) == result.work.decoder_forwards == result.work.host_syncs
-    assert isinstance(result.work, WorkCounters)
 
 
 def test_a_model_that_never_emits_a_language_is_an_error(engine):
@@ -214,3 +217,58 @@ def test_the_shortest_audio_is_decoded(engine, samples):
     result = call(decoder, noise(1.0)[:samples], is_last=True)
 
     assert result.work.encoder_frames == 100
+
+
+@given(
+    st.integers(0, 30 * RATE), st.none() | st.sampled_from(sorted(LANGUAGES)), st.integers(16, 4096)
+)
+def test_the_budget_is_bounded_and_three_times_as_large_for_spelled_scripts(
+    samples, language, limit
+):
+    """They get 45 tokens a second and not 15; a language to be detected may be one of them."""
+    rate = 45 if language in {None, "el", "fa", "hi", "mk", "th"} else 15
+    budget = min(limit, SPARE_TOKENS + rate * samples / RATE)
+
+    assert budget == pytest.approx(token_budget(samples, language, limit=limit), abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("committed", "uncommitted"),
+    [
+        pytest.param(None, 3.0, id="nothing"),
+        pytest.param(1.0, 2.0, id="a part"),
+        pytest.param(3.0, 0.0, id="all"),
+        pytest.param(9.0, 0.0, id="more than there is"),
+    ],
+)
+def test_the_budget_is_for_all_audio_after_the_committed_words(
+    toy, vocabulary, committed, uncommitted
+):
+    """Audio counts that is new, or was decoded before without its words being committed."""
+    # Without ids that end a text only the budget stops the decoder, which falls into no loop.
+    engine = Engine(
+        network=toy(seed=1, vocabulary=330),
+        vocabulary=attrs.evolve(vocabulary, end_ids=frozenset()),
+        checkpoint=Checkpoint(name="toy"),
+    )
+    context = ()
+    if committed is not None:
+        ids = vocabulary.encode(" a")
+        tokens = tuple(WordToken(token, -1, index) for index, token in enumerate(ids))
+        word = Word(0.0, committed, " a")
+        context = (AlignedWord(word=word, frames=(0,) * len(ids), tokens=tokens),)
+    audio = np.random.default_rng(0).normal(size=3 * RATE).astype(np.float32)
+    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=4096))
+    result = call(decoder, audio, context=context, language="de", is_last=True)
+
+    budget = token_budget(round(uncommitted * RATE), "de", limit=4096)
+    assert budget == result.work.detokenised_ids
+
+
+def test_a_tokenizer_with_more_ids_than_the_network_is_refused(toy, vocabulary):
+    """Its special tokens would have no embedding, and every stream would fail at once."""
+    rows = max(vocabulary.special_ids.values())
+    with pytest.raises(ModelNotFoundError, match=f"up to {vocabulary.highest_id}.* of {rows} rows"):
+        Engine(
+            network=toy(vocabulary=rows), vocabulary=vocabulary, checkpoint=Checkpoint(name="own")
+        )

@@ -144,26 +144,6 @@ def test_a_tied_head_with_weights_of_its_own_is_refused_on_mlx(altered, load):
         assert own == pytest.approx(embedding + 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("hidden_size", "x"), ("hidden_act", "wave"), ("num_attention_heads", 0)]
-)
-def test_an_invalid_config_is_reported_in_one_line(altered, name, value):
-    """A value that the framework cannot take is a fault of the file, not of the loader."""
-    directory = altered(config=lambda thinker: thinker["text_config"].update({name: value}))
-
-    with pytest.raises(ModelNotFoundError, match="pull the model again") as caught:
-        load_torch(directory)
-    assert "\n" not in str(caught.value)
-
-
-def test_another_model_is_refused(tmp_path, load):
-    """The message contains the type of the model."""
-    (tmp_path / "config.json").write_text('{"model_type": "whisper"}', encoding="utf-8")
-
-    with pytest.raises(ModelNotFoundError, match="model_type='whisper'"):
-        load(tmp_path)
-
-
 @pytest.fixture
 def quantized(checkpoint, tmp_path):
     """Return a function that writes the tiny checkpoint as mlx-community does, quantised."""

@@ -76,45 +76,6 @@ def test_a_cut_inside_a_word_costs_no_other_word(backend):
     assert " ".join(clip.text for clip in clips) == driver.text.strip()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", [1600, 80_000, 10**7])
-def test_words_do_not_depend_on_the_chunks(backend, chunk):
-    """Chunks of 0.1 s, 5 s and of everything at once span several cuts of the buffer."""
-    audio = connected_digits(24, seed=3).audio
-    reference = committed(stream(backend, audio))
-
-    assert reference
-    assert reference == committed(stream(backend, audio, chunk=chunk))
-
-
-@pytest.mark.slow
-def test_forty_minutes_in_one_insert_are_decoded_to_their_end(backend):
-    """No audio is dropped, and the state beside the backlog stays bounded."""
-    clip = connected_digits(6, seed=1)
-    # The clip fits into a window of the last buffer, because the small checkpoint recognises
-    # nothing after a window of silence.
-    later_start = 40 * 60 + 36
-    audio = np.zeros(len(clip.audio) + later_start * 16_000, dtype=np.float32)
-    for first in (0, later_start * 16_000):
-        audio[first : first + len(clip.audio)] = clip.audio
-    driver = StreamDriver(backend.create_processor(language="en", tick_seconds=10.0))
-    driver.insert(audio)
-    state_bytes, reached = [], -1.0
-    while driver.process().processed_up_to > reached:
-        reached = driver.processed_up_to
-        backlog = 4 * (len(audio) - round(reached * 16_000))
-        state_bytes.append(driver.processor.stats.state_bytes - backlog)
-    driver.finish()
-    later = [token for token in driver.tokens if token.start >= later_start]
-
-    assert 61 == len(state_bytes)  # calls of four ticks; a rest of a tick waits for the end
-    assert max(state_bytes) <= 1.02 * state_bytes[1]
-    assert clip.text.split() == [token.text.strip() for token in later]
-    for token, word in zip(later, clip.words, strict=True):
-        assert word.start + later_start == pytest.approx(token.start, abs=0.3)
-    assert 2 * clip.text.split() == driver.text.split()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

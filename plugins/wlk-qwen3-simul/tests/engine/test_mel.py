@@ -46,17 +46,6 @@ def test_frames_do_not_depend_on_how_the_audio_was_cut(lengths, seed):
     assert whole == pytest.approx(pieces, abs=1e-6)
 
 
-@settings(max_examples=30)
-@given(st.integers(600, 60_000), st.integers(1, 40_000))
-def test_a_final_frame_is_changed_by_no_later_audio(first, more):
-    """Final frames of the shorter audio are those of the longer audio."""
-    audio = np.random.default_rng(first).normal(size=first + more).astype(np.float32)
-    early, frames = frames_of([audio[:first]], bands=20)
-    _, later = frames_of([audio], bands=20)
-
-    assert frames[:, : early.final] == pytest.approx(later[:, : early.final], abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("frames", "tokens"), [(1, 1), (8, 1), (9, 2), (99, 13), (100, 13), (101, 14), (800, 104)]
 )

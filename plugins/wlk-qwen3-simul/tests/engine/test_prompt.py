@@ -11,28 +11,6 @@ from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt, read_he
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 from wlk_qwen3_simul.languages import LANGUAGES
 
-
-def text_of(vocabulary, ids):
-    """Return ids as text, special tokens included."""
-    names = {number: name for name, number in vocabulary.special_ids.items()}
-    pieces = (
-        names[token].encode() if token in names else vocabulary.bytes_of(token) for token in ids
-    )
-    return b"".join(pieces).decode("utf-8")
-
-
-@pytest.mark.parametrize("hotwords", ["", "Ann, Köln"])
-def test_the_turns_are_those_the_model_was_trained_with(vocabulary, hotwords):
-    """The hotwords are in the system turn, the audio in the user's, the text in the assistant's."""
-    prompt = ChatPrompt.build(vocabulary, hotwords)
-    system = f"<|im_start|>system\n{hotwords}<|im_end|>\n"
-    user = "<|im_start|>user\n<|audio_start|>"
-    assistant = "<|audio_end|><|im_end|>\n<|im_start|>assistant\n"
-
-    assert system + user == text_of(vocabulary, prompt.before_audio)
-    assert assistant == text_of(vocabulary, prompt.after_audio)
-
-
 needs_digits = pytest.mark.skipif(
     not (BUNDLED["digits"] / "tokenizer.json").is_file(),
     reason="the digits checkpoint is not built",

@@ -13,8 +13,9 @@ from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 
-def load_tiny():
-    """Return the module that writes checkpoints, from beside the tests, which are no package."""
+@pytest.fixture(scope="session")
+def tiny():
+    """Return the module that writes tiny checkpoints, from beside the tests, no package."""
     path = Path(__file__).parent / "tiny.py"
     spec = importlib.util.spec_from_file_location("wlk_qwen3_simul_tiny", path)
     module = importlib.util.module_from_spec(spec)
@@ -23,23 +24,11 @@ def load_tiny():
 
 
 @pytest.fixture(scope="session")
-def tiny():
-    """Return the module that writes tiny checkpoints."""
-    return load_tiny()
-
-
-@pytest.fixture(scope="session")
-def files(tiny, tmp_path_factory):
-    """Return a directory with a tokenizer and no other file."""
+def vocabulary(tiny, tmp_path_factory):
+    """Return the vocabulary of the tiny checkpoint."""
     directory = tmp_path_factory.mktemp("tokenizer")
     tiny.write_tokenizer(directory)
-    return directory
-
-
-@pytest.fixture(scope="session")
-def vocabulary(files):
-    """Return the vocabulary of the tiny checkpoint."""
-    return Vocabulary.read(files)
+    return Vocabulary.read(directory)
 
 
 @pytest.fixture(scope="session")
@@ -167,20 +156,3 @@ def altered(tmp_path, checkpoint):
         return tmp_path
 
     return make
-
-
-def untie(thinker):
-    """Untie the lm_head in the text config."""
-    thinker["text_config"]["tie_word_embeddings"] = False
-
-
-def untie_above(thinker):
-    """Untie the lm_head where the text config leaves it open."""
-    del thinker["text_config"]["tie_word_embeddings"]
-    thinker["tie_word_embeddings"] = False
-
-
-@pytest.fixture(params=[untie, untie_above])
-def untied(request):
-    """Return a change of the config after which the lm_head needs weights of its own."""
-    return request.param

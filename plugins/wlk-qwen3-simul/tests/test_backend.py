@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import StreamDriver
-from wlk_core.plugins import BackendError, LoadedBackend, OptionError
+from wlk_core.plugins import LoadedBackend, OptionError
 from wlk_qwen3_simul.backend import open_stream, warmup
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine
@@ -79,50 +79,6 @@ def test_eight_streams_with_eight_languages_each_force_and_report_their_own(
         front = [*prompt.after_audio, *prompt.header(language)]
         assert forced[language]
         assert all(front == ids[: len(front)] for ids in forced[language])
-
-
-def stream_two_utterances(backend, policy):
-    """Return the tokens of two utterances, every call repeated after an error, and the errors."""
-    driver = StreamDriver(backend.create_processor(language="en", policy=policy, max_new_tokens=24))
-    errors = []
-
-    def retry(call):
-        for _ in range(3):
-            try:
-                return call()
-            except BackendError as error:
-                errors.append(error)
-        return call()
-
-    for seed in range(2):
-        for chunk in np.split(noise(seed), 3):
-            driver.insert(chunk)
-            retry(driver.process)
-        retry(driver.start_silence)
-        driver.end_silence(5.0)
-    retry(driver.finish)
-    return [(token.text, token.start, token.end) for token in driver.tokens], errors
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_stream_recovers_where_no_kv_cache_can_be_opened(backend, policy, monkeypatch):
-    """An utterance begins with a new KV cache, which may need more memory than there is."""
-    expected, _ = stream_two_utterances(backend, policy)
-    network = backend.engine.network
-    real, opened = network.new_kv_cache, []
-
-    def failing():
-        opened.append(1)
-        if len(opened) % 2:
-            raise RuntimeError("out of memory")
-        return real()
-
-    monkeypatch.setattr(network, "new_kv_cache", failing)
-    tokens, errors = stream_two_utterances(backend, policy)
-
-    assert expected == tokens
-    assert len(errors) == len(opened) // 2
-    assert all("out of memory" in str(error) for error in errors)
 
 
 def test_alignatt_is_refused_where_the_heads_are_unknown(backend):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from wlk_qwen3_simul.languages import LANGUAGES, code_of
 from wlk_qwen3_simul.plugin import wlk_backends
-
-NAMES = ["qwen3-mlx-simul", "qwen3-simul"]
 
 
 def test_both_backends_have_the_same_options():
@@ -15,8 +14,15 @@ def test_both_backends_have_the_same_options():
         for spec in (mlx, torch)
     ]
 
-    assert NAMES == [mlx.name, torch.name]
+    assert ["qwen3-mlx-simul", "qwen3-simul"] == [mlx.name, torch.name]
     assert shared[0] == shared[1]
     assert mlx.models == torch.models
-    assert 30 == len(torch.languages)
     assert ("alignatt", "local-agreement") == torch.policies == mlx.policies
+
+
+def test_there_are_thirty_languages_and_every_name_has_one_code():
+    """The names are those of the model card."""
+    assert 30 == len(LANGUAGES) == len(set(LANGUAGES.values()))
+    assert all(code == code_of(name) for code, name in LANGUAGES.items())
+    assert "fil" == code_of(" filipino ")
+    assert code_of("None") is None

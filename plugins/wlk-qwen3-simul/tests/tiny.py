@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+from wlk_qwen3_simul.engine.vocabulary import _BYTES, Vocabulary
 
 WORDS = (
     " language", " English", " German", " hello", " world",
@@ -68,18 +68,9 @@ HEADS = {
 }
 
 
-def byte_letters():
-    """Return the letter of each byte in a byte-level vocabulary."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(byte) for byte in printable} | {
-        byte: chr(256 + index) for index, byte in enumerate(rest)
-    }
-
-
 def vocabulary():
     """Return the ids of all bytes and a few words by their letters, and the merges of the words."""
-    letters = byte_letters()
+    letters = {byte: letter for letter, byte in _BYTES.items()}
     ids = {letters[byte]: byte for byte in range(256)}
     merges = []
     for word in WORDS:

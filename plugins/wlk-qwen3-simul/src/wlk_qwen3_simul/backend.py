@@ -13,11 +13,9 @@ from wlk_core.plugins import (
     SAMPLE_RATE,
     AlignAtt,
     AlignAttRecognizer,
-    AlignedWord,
     LoadedBackend,
     LocalAgreementRecognizer,
     OptionError,
-    Word,
 )
 from wlk_qwen3_simul.engine.alignment_heads import (
     DETECT_COMMAND,
@@ -26,7 +24,6 @@ from wlk_qwen3_simul.engine.alignment_heads import (
     unknown_heads,
 )
 from wlk_qwen3_simul.engine.decoder import CachedDecoder, transcribe
-from wlk_qwen3_simul.engine.detokenize import WordToken
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
 from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
@@ -36,13 +33,11 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
     from wlk_qwen3_simul.checkpoint import Checkpoint
-    from wlk_qwen3_simul.engine.network import AnyNetwork
+    from wlk_qwen3_simul.engine.network import Network
 
 __all__ = ["loaded_backend", "open_stream", "warmup"]
 
 logger = logging.getLogger(__name__)
-
-WARMUP_TEXT = " a"  # any text
 
 
 def loaded_backend(
@@ -51,7 +46,7 @@ def loaded_backend(
     *,
     text_config: Any,
     alignment_heads: str | None,
-    open_network: Callable[[tuple[tuple[int, int], ...]], AnyNetwork],
+    open_network: Callable[[tuple[tuple[int, int], ...]], Network],
 ) -> LoadedBackend[Engine]:
     """
     Return the backend of a model whose weights are loaded; *open_network* takes alignment heads.
@@ -102,7 +97,12 @@ def open_stream(
         raise unknown_heads(
             engine.checkpoint.name, alternative=", or choose policy=local-agreement"
         )
-    engine.checkpoint.check_language(config.language)
+    trained = engine.checkpoint.languages
+    if config.language is not None and trained is not None and config.language not in trained:
+        raise OptionError(
+            f"the model {engine.checkpoint.name} recognises {', '.join(trained)} only, not "
+            f"{config.language!r}; choose another model or leave the language out"
+        )
     texts = (config.options["keyterms"], config.options["prompt"])
     prompt = " ".join(text for text in texts if text)
     if special := engine.vocabulary.special_token_in(prompt):
@@ -116,26 +116,15 @@ def open_stream(
 
 
 def warmup(engine: Engine, calls: EngineCalls) -> None:
-    """
-    Run the model on silence as streams run it: a first call, and one over the KV cache.
-
-    Silence has no words, so a committed word is forced; no stream is involved.
-    """
+    """Run the model on silence as streams run it: a first call, and one over the KV cache."""
     decode = calls.wrap(CachedDecoder(engine, DecodingOptions(max_new_tokens=2)))
     language = (engine.checkpoint.languages or ("en",))[0]
-    silence = np.zeros(2 * SAMPLE_RATE, dtype=np.float32)
-    ids = engine.vocabulary.encode(WARMUP_TEXT)
-    committed = AlignedWord(
-        word=Word(0.0, 0.5, WARMUP_TEXT),
-        frames=(0,) * len(ids),
-        tokens=tuple(WordToken(token, -1, index) for index, token in enumerate(ids)),
-    )
     for seconds in (1, 2):
         decode(
-            silence[: seconds * SAMPLE_RATE],
+            np.zeros(seconds * SAMPLE_RATE, dtype=np.float32),
             first_sample=0,
             remainder_samples=0,
-            context=(committed,),
+            context=(),
             prompt="",
             language=language,
             is_last=False,

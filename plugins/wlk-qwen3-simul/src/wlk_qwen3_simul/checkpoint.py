@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from wlk_core.models import read_json_table
-from wlk_core.plugins import OptionError, locate
+from wlk_core.plugins import locate
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import DIGITS
 
@@ -62,18 +62,3 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         """
         settings = msgspec.convert(read_json_table(directory / MANIFEST, cls), cls)
         return msgspec.structs.replace(settings, name=name, directory=directory)
-
-    def check_language(self, language: str | None) -> None:
-        """
-        Check that the checkpoint was trained for *language*.
-
-        Raises:
-            OptionError: it was not.
-
-        """
-        if language is None or self.languages is None or language in self.languages:
-            return
-        raise OptionError(
-            f"the model {self.name} recognises {', '.join(self.languages)} only, not {language!r}; "
-            "choose another model or leave the language out"
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DIGITS", "FILES", "MODELS", "repository_of"]
+__all__ = ["DIGITS", "FILES", "MODELS"]
 
 DIGITS = "digits"  #: the bundled checkpoint
 
@@ -30,8 +30,3 @@ FILES = (
     "tokenizer_config.json",
     "vocab.json",
 )
-
-
-def repository_of(name: str) -> str:
-    """Return the repository of an alias in any case; other names are returned unchanged."""
-    return MODELS.get(name.casefold(), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import wave
 
 import numpy as np
@@ -10,17 +11,17 @@ import pytest
 
 from wlk_conformance.testing import load_clip
 from wlk_qwen3_simul.checkpoint import BUNDLED
-from wlk_qwen3_simul.detect_heads.command import main
+from wlk_qwen3_simul.detect_heads.__main__ import main
 from wlk_qwen3_simul.engine.alignment_heads import HEADS_FILE, AlignmentHeads
-from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 torch = pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
 pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
 # Imported after the lines that skip this module where there is no torch.
-from wlk_qwen3_simul.detect_heads.clips import AllHeads  # noqa: E402
-from wlk_qwen3_simul.torch.attention import ATTENTION_NAME  # noqa: E402
+from wlk_qwen3_simul.detect_heads.clips import attention_of_all_heads  # noqa: E402
+from wlk_qwen3_simul.engine.encoder import IncrementalEncoder  # noqa: E402
 from wlk_qwen3_simul.torch.checkpoint import load_model  # noqa: E402
+from wlk_qwen3_simul.torch.network import TorchNetwork  # noqa: E402
 
 CLIPS = ("fast", "low", "slow")
 
@@ -56,61 +57,71 @@ def manifest(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def all_heads(checkpoint):
-    """Return the tiny model with all of its heads captured."""
-    model = load_model(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
-    return AllHeads(model, Vocabulary.read(checkpoint))
-
-
-def test_all_heads_are_captured_at_every_step_of_the_text(all_heads):
+def test_all_heads_are_captured_at_every_step_of_the_text(checkpoint):
     """The weights are those of transformers' eager attention, normalised over the audio alone."""
     audio = np.random.default_rng(0).normal(size=30_000).astype(np.float32)
-    text = [65, 66, 67]
-    captured = all_heads.attend(audio, text, language="en")
+    before, after = [5, 6, 7], [8, 9, 65, 66, 67]
+    model = load_model(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    captured = attention_of_all_heads(model, audio, before=before, after=after, rows=4)
 
     assert (2, 4, 4, 24) == captured.shape
     np.testing.assert_allclose(captured.sum(axis=-1), 1, atol=1e-5)
-    model = all_heads._model
-    prompt = all_heads._prompt
-    encoded = all_heads._encode(audio)
+    encoder = IncrementalEncoder(TorchNetwork(model, alignment_heads=()))
+    encoded = [w.embeddings for w in encoder.encode(audio, first_sample=0).windows]
     embed = model.model.language_model.embed_tokens
-    forced = (*prompt.after_audio, *prompt.header("en"), *text)
+    model.set_attn_implementation({"text_config": "eager"})
     with torch.inference_mode():
-        before, after = (embed(torch.tensor(ids)) for ids in (prompt.before_audio, forced))
-        model.set_attn_implementation({"text_config": "eager"})
-        try:
-            output = model.model.language_model(
-                inputs_embeds=torch.cat([before, encoded, after])[None], output_attentions=True
-            )
-        finally:
-            model.set_attn_implementation({"text_config": ATTENTION_NAME})
-    first = len(prompt.before_audio)
-    eager = torch.stack(output.attentions)[:, 0, :, -4:, first : first + len(encoded)]
+        parts = [embed(torch.tensor(before)), *encoded, embed(torch.tensor(after))]
+        output = model.model.language_model(
+            inputs_embeds=torch.cat(parts)[None], output_attentions=True
+        )
+    eager = torch.stack(output.attentions)[:, 0, :, -4:, len(before) : len(before) + 24]
     eager = eager / eager.sum(dim=-1, keepdim=True)
     np.testing.assert_allclose(eager.numpy(), captured, atol=1e-5)
+
+
+def failure(capsys, *arguments):
+    """Run the command, which fails, and return the line that it prints."""
+    assert 1 == main([str(argument) for argument in arguments])
+    errors = capsys.readouterr().err
+    assert 1 == errors.count("\n")
+    return errors
 
 
 def test_random_weights_have_no_alignment_heads(checkpoint, manifest, tmp_path, capsys):
     """The command reports that in one line, and writes nothing."""
     output = tmp_path / "heads.json"
 
-    assert 1 == main([str(checkpoint), "--manifest", str(manifest), "--output", str(output)])
-    errors = capsys.readouterr().err
-    assert "no head of" in errors
-    assert 1 == errors.count("\n")
+    assert "no head of" in failure(capsys, checkpoint, "--manifest", manifest, "--output", output)
     assert not output.exists()
 
 
 def test_a_clip_shorter_than_its_words_is_refused(checkpoint, tmp_path, capsys):
     """Times of another recording would find wrong heads."""
     words = [{"text": "zero", "start": 500.0, "end": 501.0}]
-    line = json.dumps({"audio": write_clip(tmp_path, "fast"), "words": words})
     path = tmp_path / "clips.jsonl"
-    path.write_text(line, encoding="utf-8")
+    line = {"audio": write_clip(tmp_path, "fast"), "words": words}
+    path.write_text(json.dumps(line), encoding="utf-8")
 
-    assert 1 == main([str(checkpoint), "--manifest", str(path), "--output", str(tmp_path / "x")])
-    assert "ends at 501 s" in capsys.readouterr().err
+    errors = failure(capsys, checkpoint, "--manifest", path, "--output", tmp_path / "heads.json")
+    assert "ends at 501 s" in errors
+
+
+def test_without_torch_the_command_names_what_installs_it(manifest, monkeypatch, capsys):
+    """It prints one line instead of a traceback."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "wlk_qwen3_simul.detect_heads.clips", raising=False)
+
+    errors = failure(capsys, "digits", "--manifest", manifest, "--output", "heads.json")
+    assert "pip install 'wlk-qwen3-simul[torch]'" in errors
+
+
+def test_a_missing_device_is_reported_in_one_line(manifest, monkeypatch, capsys):
+    """The message is that of the backend, and comes before anything is loaded."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    arguments = ["--manifest", manifest, "--output", "heads.json", "--device", "cuda"]
+    assert "has no device cuda here" in failure(capsys, "digits", *arguments)
 
 
 @pytest.mark.slow

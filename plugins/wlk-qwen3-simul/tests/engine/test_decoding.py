@@ -1,13 +1,20 @@
-"""A draft changes what a decoding costs, never its tokens."""
+"""A draft changes what a decoding costs, never its tokens, each of which has its frame."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+import numpy as np
 import pytest
 
-from wlk_qwen3_simul.engine.alignment import align_tokens
-from wlk_qwen3_simul.engine.decoding import LOOP_TIMES, decode
+from wlk_qwen3_simul.engine.decoding import (
+    LOOP_TIMES,
+    DecoderStep,
+    align_tokens,
+    decode,
+    steps_from_output,
+)
+from wlk_qwen3_simul.engine.network import DecoderOutput
 
 PROMPT = (1, 2, 3)
 
@@ -73,8 +80,10 @@ def test_a_loop_ends_the_text(toy):
     """A decoder that repeats itself for ever is stopped, and the result contains the loop."""
     network = toy(seed=1, sharpness=0.0)  # every token is as likely as token 0
     result, _ = run(network, room=200)
+    drafted, _ = run(network, room=200, draft=[0] * (LOOP_TIMES + 5))
 
     assert not result.ended
+    assert (result.ids, result.loop) == (drafted.ids, drafted.loop)
     assert (0, 1, LOOP_TIMES) == (result.loop.start, result.loop.period, result.loop.end)
     assert result.without_first(3).loop.end == LOOP_TIMES - 3
 
@@ -90,16 +99,6 @@ def test_a_halt_inside_a_draft_cuts_it_there(toy):
     assert len(PROMPT) + 3 == kv_cache.length
 
 
-def test_a_draft_with_a_loop_is_cut_where_the_loop_is_complete(toy):
-    """The text without a draft ends at the same token."""
-    network = toy(seed=1, sharpness=0.0)
-    plain, _ = run(network, room=200)
-    drafted, _ = run(network, room=200, draft=[0] * (LOOP_TIMES + 5))
-
-    assert plain.ids == drafted.ids
-    assert plain.loop == drafted.loop
-
-
 def test_overflow_is_an_error_and_not_a_text(toy):
     """Logits that are not finite mean that the model needs another number format."""
     network = toy(seed=2)
@@ -107,3 +106,26 @@ def test_overflow_is_an_error_and_not_a_text(toy):
 
     with pytest.raises(FloatingPointError, match="load the model in float32 or bfloat16"):
         run(network)
+
+
+def test_frames_count_the_audio_tokens_that_were_left_out():
+    """Token 13 of a window is the first of its second second, at frame 25."""
+    attention = np.zeros((1, 20), dtype=np.float32)
+    attention[0, 11] = 1.0
+    one = np.ones(1, dtype=np.float32)
+    output = DecoderOutput(
+        ids=np.array([7]), logprobs=-one, attention=attention, audio_attention_mass=one
+    )
+
+    assert [25] == [step.frame for step in steps_from_output(output, first_token=2)]
+
+
+def test_a_token_has_the_frame_of_the_step_its_heads_attend_at():
+    """That is the step that predicted it or was fed it; a step without audio has no frame."""
+    steps = [DecoderStep(7, -0.1, 10), DecoderStep(8, -0.2, None), DecoderStep(9, -0.3, 30)]
+    predicted = align_tokens([7, 8], steps, by_self=False)
+    fed = align_tokens([7, 8], steps, by_self=True)
+
+    assert [10, 10] == [token.frame for token in predicted]
+    assert [0, 30] == [token.frame for token in fed]
+    assert [-0.1, -0.2] == [token.logprob for token in fed]

@@ -75,31 +75,26 @@ def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
     assert 15 == len(before)
 
 
-def test_a_cut_leaves_the_other_windows_as_they_are(toy):
-    """After a cut the tokens are those of the utterance, without the first of them."""
+@pytest.mark.parametrize("more", [1, 30, 200, 16_000])
+def test_a_cut_leaves_the_other_windows_as_they_are(toy, more):
+    """
+    After a cut the tokens are those of the utterance, without the first of them.
+
+    The last frame before a cut at the end of the audio is final only once more audio follows.
+    """
     network = toy()
-    audio = sounds("loud", 9.0, 5)
+    audio = sounds("loud", 7.0, 6)[: 6 * RATE + more]
     encoder = IncrementalEncoder(network)
-    before = encoder.encode(audio[: 7 * RATE], first_sample=0)
+    before = encoder.encode(audio[: 6 * RATE], first_sample=0)
     after = encoder.encode(audio[4 * RATE :], first_sample=4 * RATE)
+    last = encoder.encode(audio[6 * RATE :], first_sample=6 * RATE)
+    whole = full(network, audio)
 
     assert after.closed[0] is before.closed[2]
-    assert full(network, audio)[2 * 26 :] == pytest.approx(vectors(after), abs=1e-5)
-
-
-@pytest.mark.parametrize("more", [1, 30, 200, 16_000])
-def test_a_cut_at_the_very_end_of_the_received_audio_is_no_gap(toy, more):
-    """The last frame before the cut is final only once audio follows it."""
-    network = toy()
-    audio = sounds("loud", 5.0, 6)[: 4 * RATE + more]
-    encoder = IncrementalEncoder(network)
-    encoder.encode(audio[: 4 * RATE], first_sample=0)
-    after = encoder.encode(audio[4 * RATE :], first_sample=4 * RATE)
-    rest = full(network, audio)[2 * 26 :]
-
-    assert len(rest) == after.tokens
-    if after.tokens:
-        assert rest == pytest.approx(vectors(after), abs=1e-5)
+    assert whole[2 * 26 :] == pytest.approx(vectors(after), abs=1e-5)
+    assert len(whole) - 3 * 26 == last.tokens
+    if last.tokens:
+        assert whole[3 * 26 :] == pytest.approx(vectors(last), abs=1e-5)
 
 
 def test_audio_that_does_not_continue_is_refused(toy):

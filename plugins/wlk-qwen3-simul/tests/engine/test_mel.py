@@ -1,4 +1,4 @@
-"""Log-mel frames are those of transformers, however the audio comes."""
+"""Log-mel frames are those of transformers, however the audio comes, and tokens divide them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_qwen3_simul.engine.frames import FRAME_SECONDS, frame_of_token, token_count
 from wlk_qwen3_simul.engine.mel import MelStream, normalise
 
 
@@ -45,12 +46,12 @@ def test_frames_do_not_depend_on_how_the_audio_was_cut(lengths, seed):
     assert whole == pytest.approx(pieces, abs=1e-6)
 
 
-@settings(max_examples=30)
-@given(st.integers(600, 60_000), st.integers(1, 40_000))
-def test_a_final_frame_is_changed_by_no_later_audio(first, more):
-    """Final frames of the shorter audio are those of the longer audio."""
-    audio = np.random.default_rng(first).normal(size=first + more).astype(np.float32)
-    early, frames = frames_of([audio[:first]], bands=20)
-    _, later = frames_of([audio], bands=20)
+@pytest.mark.parametrize(
+    ("frames", "tokens"), [(1, 1), (8, 1), (9, 2), (99, 13), (100, 13), (101, 14), (800, 104)]
+)
+def test_a_second_has_thirteen_tokens_and_a_rest_one_for_every_80_ms(frames, tokens):
+    """The last token of a second stands for half a stride; all begin at exact times."""
+    seconds = frame_of_token(tokens) * FRAME_SECONDS
 
-    assert frames[:, : early.final] == pytest.approx(later[:, : early.final], abs=1e-6)
+    assert tokens == token_count(frames)
+    assert seconds == pytest.approx(tokens // 13 + 0.08 * (tokens % 13))

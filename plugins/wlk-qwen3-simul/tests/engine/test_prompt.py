@@ -7,46 +7,13 @@ import pytest
 
 from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.engine.frames import token_count
-from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt, read_header
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 from wlk_qwen3_simul.languages import LANGUAGES
-
-
-def text_of(vocabulary, ids):
-    """Return ids as text, special tokens included."""
-    names = {number: name for name, number in vocabulary.special_ids.items()}
-    pieces = (
-        names[token].encode() if token in names else vocabulary.bytes_of(token) for token in ids
-    )
-    return b"".join(pieces).decode("utf-8")
-
-
-@pytest.mark.parametrize("hotwords", ["", "Ann, Köln"])
-def test_the_turns_are_those_the_model_was_trained_with(vocabulary, hotwords):
-    """The hotwords are in the system turn, the audio in the user's, the text in the assistant's."""
-    prompt = ChatPrompt.build(vocabulary, hotwords)
-    system = f"<|im_start|>system\n{hotwords}<|im_end|>\n"
-    user = "<|im_start|>user\n<|audio_start|>"
-    assistant = "<|audio_end|><|im_end|>\n<|im_start|>assistant\n"
-
-    assert system + user == text_of(vocabulary, prompt.before_audio)
-    assert assistant == text_of(vocabulary, prompt.after_audio)
-
 
 needs_digits = pytest.mark.skipif(
     not (BUNDLED["digits"] / "tokenizer.json").is_file(),
     reason="the digits checkpoint is not built",
-)
-REQUESTS = pytest.mark.parametrize(
-    ("language", "hotwords"),
-    [(None, ""), (None, "Ann, Köln"), ("en", ""), ("de", "Ann, Köln"), ("yue", "")],
-    ids=[
-        "detected",
-        "detected with hotwords",
-        "forced",
-        "forced with hotwords",
-        "of three letters",
-    ],
 )
 
 
@@ -57,7 +24,9 @@ def ours(language, hotwords, *, audio):
 
 
 @needs_digits
-@REQUESTS
+@pytest.mark.parametrize(
+    ("language", "hotwords"), [(None, ""), (None, "Ann, Köln"), ("de", "Ann, Köln"), ("yue", "")]
+)
 def test_the_ids_are_those_of_a_transcription_request_of_transformers(language, hotwords):
     """Turns, hotwords and header agree, and there are as many audio tokens."""
     pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
@@ -71,3 +40,28 @@ def test_the_ids_are_those_of_a_transcription_request_of_transformers(language, 
     audio = [processor.audio_token_id] * token_count(150)
 
     assert ours(language, hotwords, audio=audio) == request["input_ids"][0].tolist()
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_header_is_read_as_it_is_written(vocabulary, code):
+    """Each of the thirty languages is read back from its own header."""
+    header = ChatPrompt.build(vocabulary).header(code)
+    text = vocabulary.encode("hello")
+
+    assert (len(header), code) == read_header([*header, *text], vocabulary)
+
+
+@pytest.mark.parametrize("name", ["None", "Klingon", ""])
+def test_an_unknown_language_has_no_code(vocabulary, name):
+    """The model writes None for audio without speech; unknown names are not guessed at."""
+    text_start = vocabulary.special_ids["<asr_text>"]
+    ids = [*vocabulary.encode(f"language {name}"), text_start]
+
+    assert len(ids) <= MAX_HEADER_TOKENS
+    assert (len(ids), None) == read_header(ids, vocabulary)
+
+
+@pytest.mark.parametrize("text", ["language Eng", "", "x" * 99])
+def test_output_without_the_start_of_a_text_has_no_header(vocabulary, text):
+    """Neither an incomplete header nor a text without one is a transcript."""
+    assert read_header(vocabulary.encode(text), vocabulary) is None

@@ -15,31 +15,24 @@ from wlk_qwen3_simul.detect_heads.scores import Scores
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.prompt import ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-from wlk_qwen3_simul.torch.attention import AttentionCapture
+from wlk_qwen3_simul.plugin import QWEN3_SIMUL
 from wlk_qwen3_simul.torch.checkpoint import load_model
-from wlk_qwen3_simul.torch.network import TorchNetwork
+from wlk_qwen3_simul.torch.network import AttentionCapture, TorchNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
-    from transformers import Qwen3ASRForConditionalGeneration
 
-    from wlk_core.plugins import BackendSpec
     from wlk_qwen3_simul.detect_heads.manifest import Clip
 
-__all__ = ["AllHeads", "score_clips", "tokens_with_spans"]
+__all__ = ["attention_of_all_heads", "score_clips"]
 
 SLACK_SECONDS = 0.1  # that a word may end after its audio
 
 
 def score_clips(
-    model: str,
-    clips: Iterable[Clip],
-    *,
-    spec: BackendSpec,
-    device: str = "cpu",
-    cache_dir: str | None = None,
+    model: str, clips: Iterable[Clip], *, device: str = "cpu", cache_dir: str | None = None
 ) -> Scores:
     """
     Return the scores of all heads of *model*, in float32.
@@ -52,30 +45,27 @@ def score_clips(
 
     """
     chosen = choose_device(device)
-    directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
+    directory = locate(model, spec=QWEN3_SIMUL, bundled=BUNDLED, cache_dir=cache_dir)
     vocabulary = Vocabulary.read(directory)
     loaded = load_model(directory, device=chosen, dtype=torch.float32)
-    heads = AllHeads(loaded, vocabulary)
-    scores = Scores.zero(heads.layers, heads.heads)
+    text_config: Any = loaded.config.text_config
+    scores = Scores.zero(text_config.num_hidden_layers, text_config.num_attention_heads)
+    prompt = ChatPrompt.build(vocabulary)
     for clip in clips:
         audio = _decode(clip)
-        text, spans = tokens_with_spans(clip, vocabulary)
+        text: list[int] = []
+        spans: list[tuple[float, float]] = []
+        for word, piece in zip(clip.words, clip.pieces, strict=True):
+            ids = vocabulary.encode(piece)
+            text += ids
+            spans += [(word.start, word.end)] * len(ids)
         if text:
-            scores.add(heads.attend(audio, text, language=clip.language), spans)
+            forced = (*prompt.after_audio, *prompt.header(clip.language), *text)
+            attention = attention_of_all_heads(
+                loaded, audio, before=prompt.before_audio, after=forced, rows=len(text) + 1
+            )
+            scores.add(attention, spans)
     return scores
-
-
-def tokens_with_spans(
-    clip: Clip, vocabulary: Vocabulary
-) -> tuple[list[int], list[tuple[float, float]]]:
-    """Return the ids of the transcript, and for each the seconds of the word it belongs to."""
-    text: list[int] = []
-    spans: list[tuple[float, float]] = []
-    for word, piece in zip(clip.words, clip.pieces, strict=True):
-        ids = vocabulary.encode(piece)
-        text += ids
-        spans += [(word.start, word.end)] * len(ids)
-    return text, spans
 
 
 def _decode(clip: Clip) -> NDArray[np.float32]:
@@ -90,52 +80,36 @@ def _decode(clip: Clip) -> NDArray[np.float32]:
     return audio
 
 
-class AllHeads:
-    """A loaded model whose heads are all captured while it is forced to emit a transcript."""
+def attention_of_all_heads(
+    model: Any,
+    audio: NDArray[np.float32],
+    *,
+    before: Sequence[int],
+    after: Sequence[int],
+    rows: int,
+) -> NDArray[np.float32]:
+    """
+    Return float32[layers, heads, rows, audio tokens]: a softmax over the audio alone.
 
-    def __init__(self, model: Qwen3ASRForConditionalGeneration, vocabulary: Vocabulary) -> None:
-        self._model: Any = model
-        self._prompt = ChatPrompt.build(vocabulary)
-        text: Any = model.config.text_config
-        self.layers = int(text.num_hidden_layers)
-        self.heads = int(text.num_attention_heads)
-
-    def attend(
-        self, audio: NDArray[np.float32], text: Sequence[int], *, language: str
-    ) -> NDArray[np.float32]:
-        """
-        Return float32[layers, heads, text + 1, audio tokens]: a softmax over the audio alone.
-
-        Row i is the step that predicts token i of the text; row i + 1 is the step it is fed at.
-
-        Args:
-            audio: float32[n] at 16 kHz.
-            text: ids of the whole transcript, without the end.
-            language: code of the language, which the header names.
-
-        """
-        encoded = self._encode(audio)
-        first = len(self._prompt.before_audio)
-        forced = (*self._prompt.after_audio, *self._prompt.header(language), *text)
-        all_heads = torch.arange(self.heads, device=self._model.device)
-        capture = AttentionCapture(
-            dict.fromkeys(range(self.layers), all_heads),
-            len(text) + 1,
-            (first, first + len(encoded)),
+    The decoder is given the ids *before* and *after* float32[n] of *audio*, and returns the
+    attention of the last *rows* positions: each predicts a token, and is fed the one before it.
+    """
+    encoder = IncrementalEncoder(TorchNetwork(model, alignment_heads=()))
+    windows = encoder.encode(audio, first_sample=0).windows
+    encoded = torch.cat([window.embeddings for window in windows])
+    config, decoder = model.config.text_config, model.model.language_model
+    all_heads = torch.arange(config.num_attention_heads, device=model.device)
+    capture = AttentionCapture(
+        dict.fromkeys(range(config.num_hidden_layers), all_heads),
+        rows,
+        (len(before), len(before) + len(encoded)),
+    )
+    with torch.inference_mode():
+        first, last = (
+            decoder.embed_tokens(torch.tensor(ids, device=encoded.device))
+            for ids in (before, after)
         )
-        decoder = self._model.model.language_model
-        with torch.inference_mode():
-            before, after = (
-                decoder.embed_tokens(torch.tensor(ids, device=encoded.device))
-                for ids in (self._prompt.before_audio, forced)
-            )
-            embedded = torch.cat([before, encoded, after])[None]
-            decoder(inputs_embeds=embedded, use_cache=False, attention_capture=capture)
-        attention: NDArray[np.float32] = torch.stack(capture.weights).float().cpu().numpy()
-        return attention
-
-    def _encode(self, audio: NDArray[np.float32]) -> torch.Tensor:
-        """Return the embeddings of the whole clip, [audio tokens, width]."""
-        encoder = IncrementalEncoder(TorchNetwork(self._model, alignment_heads=()))
-        encoded = encoder.encode(audio, first_sample=0)
-        return torch.cat([window.embeddings for window in encoded.windows])
+        embedded = torch.cat([first, encoded, last])[None]
+        decoder(inputs_embeds=embedded, use_cache=False, attention_capture=capture)
+    attention: NDArray[np.float32] = torch.stack(capture.weights).float().cpu().numpy()
+    return attention

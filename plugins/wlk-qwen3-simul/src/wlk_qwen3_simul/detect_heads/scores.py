@@ -1,4 +1,4 @@
-"""Scores of decoder heads: how often each attends to the spoken word, corrected for chance."""
+"""Scores of decoder heads, corrected for chance, and the heads that they justify."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_qwen3_simul.engine.alignment_heads import ROWS, AlignmentHead
+from wlk_core.plugins import OptionError
+from wlk_qwen3_simul.engine.alignment_heads import (
+    DETECT_COMMAND,
+    ROWS,
+    AlignmentHead,
+    AlignmentHeads,
+)
 from wlk_qwen3_simul.engine.frames import FRAME_SECONDS, frame_of_token
 
 if TYPE_CHECKING:
@@ -17,9 +23,12 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.alignment_heads import Row
 
-__all__ = ["Scores", "best_heads", "hits", "token_seconds"]
+__all__ = ["Scores", "choose", "hits", "token_seconds"]
 
 TOLERANCE = 0.1  # seconds beside a word that still count as in it: an audio token is 0.08 s long
+MIN_BEST_SCORE = 0.2  # a best score below it is too close to chance to commit words by
+MAX_HEADS = 20  # as many as in the published lists
+MIN_SHARE = 0.8  # of the best score
 
 
 @attrs.define(eq=False)
@@ -88,29 +97,36 @@ def hits(times: NDArray[np.float64], span: tuple[float, float]) -> NDArray[np.bo
     return is_near
 
 
-def best_heads(
-    scores: Scores, *, max_heads: int, min_share: float
-) -> tuple[Row, tuple[AlignmentHead, ...]]:
+def choose(scores: Scores, model: str, *, clips: int) -> AlignmentHeads:
     """
-    Return the better convention and its heads, the best first.
+    Return the heads of the better convention that are close to the best one, the best first.
 
-    Args:
-        scores: of all heads.
-        max_heads: the most heads to return.
-        min_share: share of the best head's score that every returned head reaches.
+    Raises:
+        OptionError: every head scores close to chance.
 
     """
-    candidates: list[tuple[float, Row, tuple[AlignmentHead, ...]]] = []
-    for row in ROWS:
-        corrected = scores.corrected(row)
-        order = np.argsort(-corrected, axis=None, kind="stable")[:max_heads]
-        pairs = [divmod(int(index), corrected.shape[1]) for index in order]
-        limit = min_share * corrected.max()
-        heads = tuple(
+    row = max(ROWS, key=lambda row: scores.corrected(row).max())
+    corrected = scores.corrected(row)
+    layers, heads = corrected.shape
+    best = corrected.max()
+    if not best >= MIN_BEST_SCORE:
+        raise OptionError(
+            f"no head of {model} attends to the spoken word: the best score is {best:g}, where "
+            f"chance is 0 and {MIN_BEST_SCORE:g} is enough; check the word times of the manifest"
+        )
+    order = np.argsort(-corrected, axis=None, kind="stable")[:MAX_HEADS]
+    pairs = [divmod(int(index), heads) for index in order]
+    return AlignmentHeads(
+        model=model,
+        layers=layers,
+        heads=heads,
+        row=row,
+        best=tuple(
             AlignmentHead(layer=layer, head=head, score=round(float(corrected[layer, head]), 4))
             for layer, head in pairs
-            if corrected[layer, head] >= limit
-        )
-        candidates.append((float(corrected.max()), row, heads))
-    _, row, heads = max(candidates, key=lambda candidate: candidate[0])
-    return row, heads
+            if corrected[layer, head] >= MIN_SHARE * best
+        ),
+        chance=round(scores.chance, 4),
+        source=f"{DETECT_COMMAND}: {scores.tokens} tokens of {clips} clips, teacher-forced; share "
+        "of them whose attention peaks in the word, corrected for chance",
+    )

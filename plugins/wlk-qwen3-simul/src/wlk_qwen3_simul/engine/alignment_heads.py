@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 import json
+import os.path
 from pathlib import Path
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -14,7 +15,7 @@ from msgspec import Meta, Struct, convert
 from wlk_core.models import Index, read_limited
 from wlk_core.models.json_files import parse_json
 from wlk_core.plugins import ModelNotFoundError, OptionError
-from wlk_qwen3_simul.models import repository_of
+from wlk_qwen3_simul.models import MODELS
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -33,7 +34,7 @@ __all__ = [
 
 DETECT_COMMAND = "python -m wlk_qwen3_simul.detect_heads"
 HEADS_FILE = "alignment_heads.json"  #: of a checkpoint, beside its config.json
-MAX_COMPACT = 20  # of the heads in a file of whisperlivekit, which lists all but the worst ones
+MAX_COMPACT = 20  # of the heads in a file of whisperlivekit; as many as in the published lists
 # Widths of the published decoders, which have the same number of layers and heads.
 _OF_WIDTH = {1024: "Qwen/Qwen3-ASR-0.6B", 2048: "Qwen/Qwen3-ASR-1.7B"}
 _REMEDY = f"{DETECT_COMMAND} writes such files"
@@ -107,30 +108,16 @@ class AlignmentHeads:
 
         """
         table = parse_json(content, name=name, remedy=_REMEDY, error=OptionError)
-        is_compact = "alignment_heads_compact" in table
-        schema: Any = _Compact if is_compact else cls
+        schema: Any = _Compact if "alignment_heads_compact" in table else cls
         parse_json(content, schema, name=name, remedy=_REMEDY, error=OptionError)
-        if is_compact:
-            compact = convert(table, _Compact)
-            pairs = compact.alignment_heads_compact[:MAX_COMPACT]
-            heads = cls(
-                model=compact.model,
-                layers=compact.num_layers,
-                heads=compact.num_heads,
-                row="self",
-                best=tuple(AlignmentHead(layer=layer, head=head) for layer, head in pairs),
-            )
-        else:
-            heads = convert(table, cls)
+        found = convert(table, schema)
+        heads: AlignmentHeads = found.heads() if isinstance(found, _Compact) else found
         heads.check(name)
         return heads
 
     def to_json(self) -> str:
         """Return the content of a heads file."""
-        table = attrs.asdict(self)
-        lines = [json.dumps(head) for head in table["best"]]
-        body = json.dumps({**table, "best": []}, indent=1)
-        return body.replace('"best": []', '"best": [\n  ' + ",\n  ".join(lines) + "\n ]") + "\n"
+        return json.dumps(attrs.asdict(self), indent=1) + "\n"
 
     def check(self, name: str) -> None:
         """
@@ -158,6 +145,17 @@ class _Compact(Struct):
     num_heads: Index
     model: str = ""
 
+    def heads(self) -> AlignmentHeads:
+        """Return the best of the heads, all but the worst of which are listed."""
+        pairs = self.alignment_heads_compact[:MAX_COMPACT]
+        return AlignmentHeads(
+            model=self.model,
+            layers=self.num_layers,
+            heads=self.num_heads,
+            row="self",
+            best=tuple(AlignmentHead(layer=layer, head=head) for layer, head in pairs),
+        )
+
 
 def find_heads(
     option: str | None, directory: Path, *, name: str, layers: int, heads: int
@@ -180,14 +178,15 @@ def find_heads(
             message names the command that helps.
 
     """
-    model = repository_of(name)
+    model = MODELS.get(name.casefold(), name)
     file = directory / HEADS_FILE
     path: Path | Traversable | None = file if file.is_file() else _published(model)
     if option is not None:
         path = Path(option).expanduser()
         if _LIST.fullmatch(option):
             return _listed(option, layers=layers, heads=heads)
-        if not (path.suffix == ".json" or _exists(path)):
+        # os.path takes a list that is longer than a file name can be for no file.
+        if not (path.suffix == ".json" or os.path.exists(path)):  # noqa: PTH110
             raise OptionError(
                 f"alignment_heads={option!r}: expected predict:layer.head,layer.head or "
                 "self:layer.head,layer.head with layers and heads counted from 0, such as "
@@ -258,14 +257,8 @@ def _listed(text: str, *, layers: int, heads: int) -> AlignmentHeads:
 def _published(model: str) -> Traversable | None:
     """Return the published heads of a repository, or of a directory named after one of Qwen's."""
     directory = Path(model).expanduser()
-    name = f"qwen/{directory.absolute().name}" if _exists(directory) else model
+    is_local = os.path.exists(directory)  # noqa: PTH110 -- as above
+    name = f"qwen/{directory.absolute().name}" if is_local else model
     match = _REPOSITORY.fullmatch(name.casefold())
     file = _PUBLISHED / f"{match and (match['name'] or match['copy'])}.json"
     return file if file.is_file() else None
-
-
-def _exists(file: Path) -> bool:
-    try:
-        return file.exists()
-    except OSError:  # a list of many heads is longer than a file name can be
-        return False

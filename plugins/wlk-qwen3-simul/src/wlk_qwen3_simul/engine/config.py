@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["check_config", "read_config_table", "ties_head"]
 
 FILE_NAME = "config.json"
-CONV_STRIDE = 8  # mel bands in a row of the last convolution
 MAX_MELS = 512  # every Qwen3-ASR has 128
 # Both frameworks compute a table of as many sinusoids; the published models have 1,500.
 _Positions = Annotated[int, Meta(ge=1, le=30_000)]
@@ -98,27 +97,32 @@ def _decoder(name: str) -> tuple[str, ...]:
     )
 
 
-_SIZES = (
+_HEAD_DIM = " x text_config.head_dim"
+_SIZES: tuple[LayerCount | TensorSize, ...] = (
     LayerCount("audio_config.encoder_layers", _tower("layers.")),
     LayerCount("text_config.num_hidden_layers", _decoder("layers.")),
-    TensorSize("audio_config.d_model", _tower("ln_post.bias")),
-    TensorSize("audio_config.encoder_ffn_dim", _tower("layers.0.fc1.bias")),
-    TensorSize("audio_config.downsample_hidden_size", _tower("conv2d1.bias")),
+    *(
+        TensorSize(f"audio_config.{key}", _tower(name))
+        for key, name in {
+            "d_model": "ln_post.bias",
+            "encoder_ffn_dim": "layers.0.fc1.bias",
+            "downsample_hidden_size": "conv2d1.bias",
+        }.items()
+    ),
     TensorSize(
         "audio_config.output_dim",
         (*_tower("proj2.bias"), "model.multi_modal_projector.linear_2.bias"),
     ),
-    TensorSize("text_config.hidden_size", _decoder("layers.0.input_layernorm.weight")),
-    TensorSize("text_config.vocab_size", _decoder("embed_tokens.weight")),
-    TensorSize("text_config.head_dim", _decoder("layers.0.self_attn.q_norm.weight")),
-    TensorSize("text_config.intermediate_size", _decoder("layers.0.mlp.gate_proj.weight")),
-    TensorSize(
-        "text_config.num_attention_heads x text_config.head_dim",
-        _decoder("layers.0.self_attn.q_proj.weight"),
-    ),
-    TensorSize(
-        "text_config.num_key_value_heads x text_config.head_dim",
-        _decoder("layers.0.self_attn.k_proj.weight"),
+    *(
+        TensorSize(key, _decoder(name))
+        for key, name in {
+            "text_config.hidden_size": "layers.0.input_layernorm.weight",
+            "text_config.vocab_size": "embed_tokens.weight",
+            "text_config.head_dim": "layers.0.self_attn.q_norm.weight",
+            "text_config.intermediate_size": "layers.0.mlp.gate_proj.weight",
+            f"text_config.num_attention_heads{_HEAD_DIM}": "layers.0.self_attn.q_proj.weight",
+            f"text_config.num_key_value_heads{_HEAD_DIM}": "layers.0.self_attn.k_proj.weight",
+        }.items()
     ),
 )
 
@@ -165,29 +169,7 @@ def check_config(
         tensors: the tensors of the weights.
 
     Raises:
-        ModelNotFoundError: a size differs, or heads cannot share the channels evenly.
+        ModelNotFoundError: a size differs.
 
     """
-    path = directory / FILE_NAME
-    check_sizes(parts, _SIZES, tensors, path=path)
-    audio, text = parts["audio_config"], parts["text_config"]
-    mels, channels = audio.get("num_mel_bins"), audio.get("downsample_hidden_size")
-    # A quantised matrix has other columns, and the range of the key is narrow enough.
-    columns = TensorSize("num_mel_bins", _tower("conv_out.weight"), axis=1).found(tensors)
-    is_quantised = any(name.endswith("conv_out.scales") for name in tensors)
-    if columns and channels and mels and not is_quantised:
-        found = columns // channels * CONV_STRIDE
-        if not found - CONV_STRIDE < mels <= found:
-            raise ModelNotFoundError(
-                f"{path} does not fit the weights: it has audio_config.num_mel_bins={mels}, and "
-                f"the weights have {found}; pull the model again"
-            )
-    for part, width, heads in (
-        (audio, "d_model", "encoder_attention_heads"),
-        (text, "num_attention_heads", "num_key_value_heads"),
-    ):
-        if part.get(width) and part.get(heads) and part[width] % part[heads]:
-            raise ModelNotFoundError(
-                f"{path} is invalid: expected {heads} to divide {width}={part[width]}, got "
-                f"{part[heads]}; pull the model again"
-            )
+    check_sizes(parts, _SIZES, tensors, path=directory / FILE_NAME)

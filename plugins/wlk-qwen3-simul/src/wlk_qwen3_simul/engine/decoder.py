@@ -14,8 +14,7 @@ from wlk_core.plugins import (
     Hypothesis,
     WorkCounters,
 )
-from wlk_qwen3_simul.engine.alignment import align_tokens
-from wlk_qwen3_simul.engine.decoding import decode
+from wlk_qwen3_simul.engine.decoding import align_tokens, decode
 from wlk_qwen3_simul.engine.detokenize import draft_tokens, forced_tokens, words_from_tokens
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_TOKENS, TOKEN_MEL_FRAMES
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.plugins import AlignedWord
-    from wlk_qwen3_simul.engine.alignment import DecoderStep
-    from wlk_qwen3_simul.engine.decoding import DecodingResult
+    from wlk_qwen3_simul.engine.decoding import DecoderStep, DecodingResult
     from wlk_qwen3_simul.engine.encoder import EncodedAudio
     from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
     from wlk_qwen3_simul.engine.network import EncodedWindow, KVCache
@@ -68,7 +66,7 @@ class CachedDecoder:
 
     def reset(self) -> None:
         """Clear the cache, because the utterance has ended."""
-        self._encoder: IncrementalEncoder[Any] = IncrementalEncoder(self._engine.network)
+        self._encoder: IncrementalEncoder = IncrementalEncoder(self._engine.network)
         # A window, how many of its first tokens were left out, and the rest of it.
         self._shortened: tuple[Any, int, Any] = (None, 0, None)
         self._call = 0  # number of the latest call in this utterance; tokens carry it
@@ -104,8 +102,10 @@ class CachedDecoder:
         text = forced_tokens(context, self._engine.vocabulary)
         # A detected language without a code is forced by the header that was decoded for it.
         header = self._header if language is None and context else self._prompt.header(language)
+        end = context[-1].word.end if context else 0.0
+        uncommitted = max(0, len(audio) - max(0, round(end * SAMPLE_RATE)))
+        room = token_budget(uncommitted, language, limit=self._options.max_new_tokens)
         draft = draft_tokens(context, self._decoded, self._engine.vocabulary, call=self._call)
-        room = self._room(len(audio), context, language)
         if not header:
             draft, room = (*self._detected, *draft), room + MAX_HEADER_TOKENS
         result = self._decode(
@@ -124,7 +124,7 @@ class CachedDecoder:
             self._engine,
             audio,
             call=self._call + 1,
-            floor=context[-1].word.end if context else 0.0,
+            floor=end,
             preceding=None if context else prompt,
             is_last=is_last,
         )
@@ -164,7 +164,7 @@ class CachedDecoder:
         """
         header = read_header(result.ids, self._engine.vocabulary)
         if header is not None:
-            return header.tokens, header.language
+            return header
         # A text that ends at once is silence, and needs no header.
         if result.loop or len(result.ids) >= MAX_HEADER_TOKENS:
             raise BackendError(
@@ -217,12 +217,6 @@ class CachedDecoder:
         self._kv_cache, self._cached = kv_cache, encoded.closed
         return result
 
-    def _room(self, samples: int, context: tuple[AlignedWord, ...], language: str | None) -> int:
-        """Return how many tokens the text after the committed words may have."""
-        end = context[-1].word.end if context else 0.0
-        uncommitted = samples - min(samples, max(0, round(end * SAMPLE_RATE)))
-        return token_budget(uncommitted, language, limit=self._options.max_new_tokens)
-
     def _is_astray(
         self, ids: Sequence[int], steps: Sequence[DecoderStep], *, has_header: bool
     ) -> bool:
@@ -233,7 +227,7 @@ class CachedDecoder:
         first = 0
         if not has_header:
             header = read_header(ids, self._engine.vocabulary)
-            first = len(ids) if header is None else header.tokens
+            first = len(ids) if header is None else header[0]
         tokens = align_tokens(ids[first:], steps[first:], by_self=self._engine.by_self)
         farthest = max((token.frame for token in tokens), default=0)
         return bool(tokens) and tokens[-1].frame < farthest - rewind

@@ -1,26 +1,69 @@
-"""Greedy decoding over a KV cache: one forward verifies the draft, steps decode the rest."""
+"""Greedy decoding over a KV cache, and the place in the audio that each token attends to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
-from wlk_qwen3_simul.engine.alignment import steps_from_output
+from wlk_qwen3_simul.engine.frames import frame_of_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wlk_qwen3_simul.engine.alignment import DecoderStep
-    from wlk_qwen3_simul.engine.network import CacheT, EncodedWindow, Network
+    from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, KVCache, Network
 
-__all__ = ["DecodingResult", "decode"]
+__all__ = [
+    "AlignedToken",
+    "DecoderStep",
+    "DecodingResult",
+    "align_tokens",
+    "decode",
+    "steps_from_output",
+]
 
 # More repeats than real speech has in one buffer; decoding stops here.
 LOOP_TIMES = 12
 MAX_LOOP_TOKENS = 16  # tokens of the longest repeated n-gram that is detected
+MIN_AUDIO_ATTENTION = 0.02  # share of the heads' attention below which the step has no frame
+
+
+@attrs.frozen
+class DecoderStep:
+    """
+    The decoder's output at one position.
+
+    Attributes:
+        token: the likeliest next token.
+        logprob: the logprob of that token.
+        frame: the alignment frame of the audio attended to most; None where less than
+            MIN_AUDIO_ATTENTION of the attention went to the audio.
+
+    """
+
+    token: int
+    logprob: float
+    frame: int | None
+
+
+@attrs.frozen
+class AlignedToken:
+    """
+    A token of the text.
+
+    Attributes:
+        id: the token.
+        frame: the alignment frame it is spoken at, from the start of the audio.
+        logprob: its logprob.
+
+    """
+
+    id: int
+    frame: int
+    logprob: float
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -53,8 +96,8 @@ class DecodingResult:
 
 
 def decode(
-    network: Network[Any, CacheT],
-    kv_cache: CacheT,
+    network: Network,
+    kv_cache: KVCache,
     parts: Sequence[EncodedWindow | Sequence[int]],
     *,
     forced: Sequence[int],
@@ -130,3 +173,49 @@ def _count_accepted(
         if count and halt and halt(draft[:count], steps[: count + 1]):
             return count
     return most
+
+
+def steps_from_output(output: DecoderOutput, *, first_token: int = 0) -> list[DecoderStep]:
+    """
+    Return the steps of one forward over the audio tokens from number *first_token* on.
+
+    Raises:
+        FloatingPointError: the arithmetic of the model overflowed.
+
+    """
+    if not np.isfinite(output.logprobs).all():
+        raise FloatingPointError(
+            "the decoder emitted logits that are not finite: its arithmetic overflowed; load the "
+            "model in float32 or bfloat16"
+        )
+    return [
+        DecoderStep(
+            int(token),
+            float(logprob),
+            frame_of_token(first_token + int(attention.argmax()))
+            if mass >= MIN_AUDIO_ATTENTION
+            else None,
+        )
+        for token, logprob, attention, mass in zip(
+            output.ids, output.logprobs, output.attention, output.audio_attention_mass, strict=True
+        )
+    ]
+
+
+def align_tokens(
+    ids: Sequence[int], steps: Sequence[DecoderStep], *, by_self: bool
+) -> tuple[AlignedToken, ...]:
+    """
+    Return every token of *ids* with its frame and logprob, in one record each.
+
+    `steps[i]` predicted `ids[i]`, and `steps[-1]` is the step whose input was the last token.  The
+    frame comes from the step that predicted the token or, with *by_self*, from the step that the
+    token was fed at.  A step without a frame takes the frame of the token before.
+    """
+    aligned: list[AlignedToken] = []
+    frame = 0
+    for index, token in enumerate(ids):
+        own = steps[index + by_self].frame
+        frame = frame if own is None else own
+        aligned.append(AlignedToken(token, frame, steps[index].logprob))
+    return tuple(aligned)

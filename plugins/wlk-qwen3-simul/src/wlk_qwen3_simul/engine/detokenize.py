@@ -11,8 +11,8 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import AlignedWord
-from wlk_core.streaming import Word, joined, keep_spoken_repetitions, needs_space
-from wlk_qwen3_simul.engine.alignment import align_tokens
+from wlk_core.streaming import Word, is_unspaced, joined, keep_spoken_repetitions
+from wlk_qwen3_simul.engine.decoding import align_tokens
 from wlk_qwen3_simul.engine.frames import FRAME_SECONDS
 from wlk_qwen3_simul.engine.timing import word_times
 
@@ -184,13 +184,8 @@ def _begins_word(previous: str, text: str) -> bool:
         return not previous.isspace()
     if not previous.strip() or not _is_letter(text[0]):
         return False
-    return _is_unspaced(text[0]) or (_is_letter(previous[-1]) and _is_unspaced(previous[-1]))
+    return is_unspaced(text[0]) or (_is_letter(previous[-1]) and is_unspaced(previous[-1]))
 
 
 def _is_letter(character: str) -> bool:
     return unicodedata.category(character)[0] in "LN"
-
-
-def _is_unspaced(character: str) -> bool:
-    """Return whether a letter belongs to a script without spaces between words."""
-    return not needs_space("a", character)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, LEAD_SAMPLES, SECOND_MEL_FRAMES
 from wlk_qwen3_simul.engine.mel import DYNAMIC_RANGE, MelStream, normalise
-from wlk_qwen3_simul.engine.network import ConvT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,23 +47,23 @@ class EncodedAudio:
 
 
 @attrs.frozen(eq=False)
-class _Second(Generic[ConvT]):
+class _Second:
     """A second whose frames are all final: its quietest bin, and its output for one peak."""
 
     quietest: float
     peak: float
-    output: ConvT
+    output: Any
 
 
 @attrs.frozen(eq=False)
-class _Window(Generic[ConvT]):
+class _Window:
     """A window, closed or open: the seconds it was encoded from, and its output."""
 
-    seconds: tuple[ConvT, ...]
+    seconds: tuple[Any, ...]
     encoded: EncodedWindow
 
 
-class IncrementalEncoder(Generic[ConvT]):
+class IncrementalEncoder:
     """
     Encode a growing utterance with the same result as if all of it were encoded at once.
 
@@ -81,23 +80,23 @@ class IncrementalEncoder(Generic[ConvT]):
     After a call that fails, the same call can be made again with the same result.
     """
 
-    def __init__(self, network: Network[ConvT, Any]) -> None:
+    def __init__(self, network: Network) -> None:
         self._network = network
         self._window_seconds = network.window_frames // SECOND_MEL_FRAMES
         self._mel = MelStream(network.mel_bands)
         self._mel.push(np.zeros(LEAD_SAMPLES, np.float32))
-        self._seconds: dict[int, _Second[ConvT]] = {}
-        self._windows: dict[int, _Window[ConvT]] = {}
+        self._seconds: dict[int, _Second] = {}
+        self._windows: dict[int, _Window] = {}
         self._peak = -np.inf  # the loudest bin of the final frames
         self._peak_frames = 0  # number of final frames that _peak covers
-        self._latest: tuple[NDArray[np.float32], ConvT] | None = None  # features and their output
+        self._latest: tuple[NDArray[np.float32], Any] | None = None  # features and their output
         self._frames = 0  # mel frames through the encoder's layers in this call
 
     @property
     def nbytes(self) -> int:
         """Bytes of frames, convolved seconds and embeddings held."""
-        seconds = sum(second.output.nbytes for second in self._seconds.values())
-        latest = 0 if self._latest is None else self._latest[0].nbytes + self._latest[1].nbytes
+        seconds: int = sum(second.output.nbytes for second in self._seconds.values())
+        latest: int = 0 if self._latest is None else sum(part.nbytes for part in self._latest)
         windows = sum(window.encoded.nbytes for window in self._windows.values())
         return self._mel.nbytes + seconds + latest + windows
 
@@ -158,7 +157,7 @@ class IncrementalEncoder(Generic[ConvT]):
         for number in [number for number in self._windows if number < window]:
             del self._windows[number]
 
-    def _final_second(self, number: int, peak: float) -> ConvT:
+    def _final_second(self, number: int, peak: float) -> Any:
         """Return the output of second *number*, convolved again only where its floor moved."""
         second = self._seconds.get(number)
         if second is not None:
@@ -170,14 +169,14 @@ class IncrementalEncoder(Generic[ConvT]):
         self._seconds[number] = _Second(float(log_mel.min()), peak, output)
         return output
 
-    def _convolve(self, log_mel: NDArray[np.float32], peak: float) -> ConvT:
+    def _convolve(self, log_mel: NDArray[np.float32], peak: float) -> Any:
         """Return the output for *log_mel*; the same object where the latest features are equal."""
         features = normalise(log_mel, peak)
         if self._latest is None or not np.array_equal(self._latest[0], features):
             self._latest = (features, self._network.convolve(features))
         return self._latest[1]
 
-    def _encode_window(self, number: int, seconds: tuple[ConvT, ...]) -> EncodedWindow:
+    def _encode_window(self, number: int, seconds: tuple[Any, ...]) -> EncodedWindow:
         """Return window *number*, encoded again only where one of its seconds has changed."""
         window = self._windows.get(number)
         if window is None or [*map(id, window.seconds)] != [*map(id, seconds)]:

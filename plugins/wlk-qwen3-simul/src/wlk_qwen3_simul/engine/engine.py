@@ -10,7 +10,7 @@ from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
     from wlk_qwen3_simul.checkpoint import Checkpoint
-    from wlk_qwen3_simul.engine.network import AnyNetwork
+    from wlk_qwen3_simul.engine.network import Network
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 __all__ = ["DecodingOptions", "Engine"]
@@ -43,7 +43,7 @@ class Engine:
 
     """
 
-    network: AnyNetwork
+    network: Network
     vocabulary: Vocabulary
     checkpoint: Checkpoint
     by_self: bool = False

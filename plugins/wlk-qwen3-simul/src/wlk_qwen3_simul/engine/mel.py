@@ -32,14 +32,8 @@ def padded_second(features: NDArray[np.float32]) -> NDArray[np.float32]:
     Return float32[bands, 100], the frames of a second or of the start of one, and zeros.
 
     The convolutions read zeros after the last second, as they do in any longer audio.
-
-    Raises:
-        ValueError: there are no frames, or more than a second has.
-
     """
     bands, frames = features.shape
-    if not 0 < frames <= SECOND_MEL_FRAMES:
-        raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
     padded = np.zeros((bands, SECOND_MEL_FRAMES), dtype=np.float32)
     padded[:, :frames] = features
     return padded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
@@ -12,26 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "AnyNetwork",
-    "CacheT",
-    "ConvOutput",
-    "ConvT",
-    "DecoderOutput",
-    "EncodedWindow",
-    "KVCache",
-    "Network",
-    "heads_by_layer",
-]
-
-
-class ConvOutput(Protocol):
-    """The convolutions' output for one second of audio; opaque, compared by identity."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        ...
+__all__ = ["DecoderOutput", "EncodedWindow", "KVCache", "Network", "heads_by_layer"]
 
 
 @attrs.frozen(eq=False)
@@ -111,43 +92,33 @@ class DecoderOutput:
         )
 
 
-ConvT = TypeVar("ConvT", bound=ConvOutput)
-CacheT = TypeVar("CacheT", bound=KVCache)
-
-
-class Network(Protocol[ConvT, CacheT]):
+class Network(Protocol):
     """
     A loaded Qwen3-ASR, shared by all streams and called from any thread.
 
-    The type variables are the framework's own types: the output of the convolutions for a second,
-    and the KV cache.
+    Any stands for types of the framework: the output of the convolutions for a second, which has
+    `nbytes` and is compared by identity, and the KV cache, which is a KVCache.
     """
 
     mel_bands: int  #: bands of a mel frame: 128 in the published models
     window_frames: int  #: mel frames of a window, beyond which the encoder does not attend: 800
     vocabulary_size: int  #: rows of the token embedding
 
-    def convolve(self, features: NDArray[np.float32]) -> ConvT:
-        """
-        Convolve float32[mel_bands, frames], normalised: one second, or the start of one.
-
-        Raises:
-            ValueError: there are no frames, or more than a second has.
-
-        """
+    def convolve(self, features: NDArray[np.float32]) -> Any:
+        """Convolve float32[mel_bands, frames], normalised: one second, or the start of one."""
         ...
 
-    def encode(self, seconds: Sequence[ConvT]) -> EncodedWindow:
+    def encode(self, seconds: Sequence[Any]) -> EncodedWindow:
         """Encode the seconds of one window, or of the start of one; the last may be short."""
         ...
 
-    def new_kv_cache(self) -> CacheT:
+    def new_kv_cache(self) -> Any:
         """Return a KV cache without positions."""
         ...
 
     def forward(
         self,
-        kv_cache: CacheT,
+        kv_cache: Any,
         parts: Sequence[EncodedWindow | Sequence[int]],
         *,
         rows: int,
@@ -173,7 +144,3 @@ def heads_by_layer(pairs: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
     for layer, head in pairs:
         heads.setdefault(layer, []).append(head)
     return heads
-
-
-#: A network of whatever framework, for code that passes its types on unseen.
-AnyNetwork: TypeAlias = Network[Any, Any]

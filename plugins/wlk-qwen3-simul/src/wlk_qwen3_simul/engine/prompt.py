@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
-__all__ = ["MAX_HEADER_TOKENS", "ChatPrompt", "Header", "read_header"]
+__all__ = ["MAX_HEADER_TOKENS", "ChatPrompt", "read_header"]
 
 MAX_HEADER_TOKENS = 16  # the longest language names take five
 _PREFIX = "language"
@@ -60,24 +60,12 @@ class ChatPrompt:
         return (*ids, self.vocabulary.special_ids[TEXT_START])
 
 
-@attrs.frozen
-class Header:
+def read_header(tokens: Sequence[int], vocabulary: Vocabulary) -> tuple[int, str | None] | None:
     """
-    The header of a transcript.
+    Return the length of the header that *tokens* begin with, `<asr_text>` included, and its code.
 
-    `tokens` counts its tokens, `<asr_text>` included.  `language` is the code of the detected
-    language, None for "None" and for names that are not in LANGUAGES.
-    """
-
-    tokens: int
-    language: str | None
-
-
-def read_header(tokens: Sequence[int], vocabulary: Vocabulary) -> Header | None:
-    """
-    Return the header that *tokens* begin with, or None where it is not complete.
-
-    Output without `<asr_text>` never has a header, and is not treated as a transcript.
+    The code is None where the model names no language, or none of LANGUAGES.  Output without
+    `<asr_text>` has no complete header, and is not treated as a transcript: it gives None.
     """
     text_start = vocabulary.special_ids[TEXT_START]
     first = list(tokens[:MAX_HEADER_TOKENS])
@@ -85,5 +73,4 @@ def read_header(tokens: Sequence[int], vocabulary: Vocabulary) -> Header | None:
         return None
     index = first.index(text_start)
     prefix, _, name = vocabulary.decode(first[:index]).strip().partition(" ")
-    language = code_of(name) if prefix.casefold() == _PREFIX else None
-    return Header(index + 1, language)
+    return index + 1, code_of(name) if prefix.casefold() == _PREFIX else None

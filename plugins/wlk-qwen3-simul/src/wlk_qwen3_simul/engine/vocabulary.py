@@ -92,14 +92,15 @@ class Vocabulary:
                 )
             special_ids[text] = token
         added = frozenset(tokenizer.get_added_tokens_decoder()) | frozenset(special_ids.values())
-        ends = {special_ids[TURN_END], special_ids[TURN_START], *_configured_ends(directory)}
-        end_of_text = tokenizer.token_to_id(END_OF_TEXT)
-        if end_of_text is not None:
-            ends.add(end_of_text)
+        eos = read_json_table(directory / "generation_config.json", _GenerationConfig).get(
+            "eos_token_id"
+        )
+        ends = [special_ids[TURN_END], special_ids[TURN_START], tokenizer.token_to_id(END_OF_TEXT)]
+        ends += eos if isinstance(eos, list) else [eos]
         return cls(
             tokenizer=tokenizer,
             special_ids=special_ids,
-            end_ids=frozenset(ends),
+            end_ids=frozenset(end for end in ends if end is not None),
             added_ids=added,
         )
 
@@ -188,13 +189,6 @@ def _added_tokens(path: Path) -> dict[int, AddedToken]:
         numbers[number]: AddedToken(entry["content"], normalized=False, special=True)
         for number, entry in entries.items()
     }
-
-
-def _configured_ends(directory: Path) -> list[int]:
-    """Return the eos_token_id of generation_config.json as a list, which may be empty."""
-    path = directory / "generation_config.json"
-    value: list[int] | int | None = read_json_table(path, _GenerationConfig).get("eos_token_id")
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _damaged(path: Path, reason: object) -> ModelNotFoundError:

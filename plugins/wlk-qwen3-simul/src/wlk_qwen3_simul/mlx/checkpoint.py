@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import mlx.core as mx
-from mlx.utils import tree_map
 from mlx_qwen3_asr import load_model as load_files
 from mlx_qwen3_asr.config import Qwen3ASRConfig
 from msgspec import Meta, Struct
@@ -24,19 +23,6 @@ if TYPE_CHECKING:
     from wlk_core.models import TensorHeader
 
 __all__ = ["is_quantized", "load_model"]
-
-# What mlx-qwen3-asr raises over damaged files, or a config of another model.
-_LOAD_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
 
 READABLE_BITS = (2, 4, 8)
 
@@ -70,10 +56,10 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     try:
         _check_head(directory, table, tensors)
         model, _ = load_files(str(directory), dtype=dtype)
-    except _LOAD_ERRORS as error:
+    except Exception as error:
         raise _damaged(directory, error) from error
-    # mlx-qwen3-asr leaves weights that are stored in half precision as they are.
-    model.update(tree_map(lambda weights: _cast(weights, dtype), model.parameters()))
+    # mlx-qwen3-asr leaves weights that are stored in half precision as they are for float32.
+    model.set_dtype(dtype)
     mx.eval(model.parameters())
     return model
 
@@ -92,21 +78,28 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
             contradict each other.
 
     """
-    table = _read_config(directory)
+    table = read_config_table(directory)
+    if "thinker_config" not in table:
+        raise ModelNotFoundError(
+            f"{directory} is in the layout of transformers, which mlx-qwen3-asr does not read; use "
+            "the original repository, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-simul"
+        )
+    quantization = table.get("quantization")
+    bits = quantization.get("bits") if isinstance(quantization, dict) else None
+    if bits is not None and bits not in READABLE_BITS:
+        raise ModelNotFoundError(
+            f"{directory} is quantized in {str(bits)[:20]} bits, and mlx-qwen3-asr reads 2, 4 and "
+            "8; take such a model, or one that is not quantized"
+        )
     read_json_table(directory / "quantization_config.json", _Quantization)
     # mlx-qwen3-asr loads every such file.
     tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
     try:
         config = Qwen3ASRConfig.from_dict(table)  # with the defaults of absent keys
-    except _LOAD_ERRORS as error:
+    except Exception as error:
         raise _damaged(directory, error) from error
     check_config(directory, asdict(config), tensors)
     return table, tensors
-
-
-def _cast(weights: Any, dtype: Any) -> Any:
-    is_floating = isinstance(weights, mx.array) and mx.issubdtype(weights.dtype, mx.floating)
-    return weights.astype(dtype) if is_floating else weights
 
 
 def _check_head(directory: Path, table: dict[str, Any], tensors: Iterable[str]) -> None:
@@ -129,23 +122,6 @@ def _check_head(directory: Path, table: dict[str, Any], tensors: Iterable[str]) 
             "hold an lm_head of their own, and its config.json ties the lm_head to the embedding"
         )
     raise ModelNotFoundError(f"the weights in {directory} {fault}; pull the model again")
-
-
-def _read_config(directory: Path) -> dict[str, Any]:
-    table = read_config_table(directory)
-    if "thinker_config" not in table:
-        raise ModelNotFoundError(
-            f"{directory} is in the layout of transformers, which mlx-qwen3-asr does not read; use "
-            "the original repository, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-simul"
-        )
-    quantization = table.get("quantization")
-    bits = quantization.get("bits") if isinstance(quantization, dict) else None
-    if bits is not None and bits not in READABLE_BITS:
-        raise ModelNotFoundError(
-            f"{directory} is quantized in {str(bits)[:20]} bits, and mlx-qwen3-asr reads 2, 4 and "
-            "8; take such a model, or one that is not quantized"
-        )
-    return table
 
 
 def _damaged(directory: Path, error: Exception) -> ModelNotFoundError:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-import sys
 from typing import TYPE_CHECKING, Any
 
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
@@ -15,13 +12,9 @@ from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.torch import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
 from wlk_core.plugins import ModelNotFoundError
-from wlk_qwen3_simul.engine.config import (
-    check_config,
-    read_config_table,
-    ties_head,
-)
+from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
-from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register
+from wlk_qwen3_simul.torch.network import ATTENTION_NAME, register_attention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,16 +40,6 @@ _DROPPED_FIELDS = ("architectures", "conv_chunksize", "max_source_positions", "m
 # The types of transformers leave out half of its interface.
 _MODEL_CLASS: Any = Qwen3ASRForConditionalGeneration
 _LOGGING: Any = logging
-# What transformers raises over a config.json with a value of the wrong type, or an unknown layer.
-_CONFIG_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    KeyError,
-    RuntimeError,
-    StrictDataclassError,
-    TypeError,
-    ValueError,
-)
 
 
 def load_model(
@@ -73,7 +56,7 @@ def load_model(
         BackendUnavailable: it does not fit into memory.
 
     """
-    register()
+    register_attention()
     read_config_table(directory)  # before the weights: another model is refused by its type
     tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
     config = read_config(directory, tensors)
@@ -96,13 +79,12 @@ def load_model(
                 use_safetensors=True,
                 local_files_only=True,
             )
-    except (OSError, SafetensorError, *_CONFIG_ERRORS) as error:
+    except Exception as error:
         raise ModelNotFoundError(
             f"the weights in {directory} cannot be loaded: {' '.join(str(error).split())[:300]}; "
             "pull the model again"
         ) from error
     _check_keys(directory, report)
-    _check_head(directory, model)
     model.set_attn_implementation({"audio_config": "sdpa", "text_config": ATTENTION_NAME})
     model.to(device)
     model.train(mode=False)
@@ -113,11 +95,10 @@ def load_model(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Show transformers' progress bars on a terminal only, and its table of keys never."""
+    """Hide transformers' progress bars and its table of keys, which _check_keys turns to errors."""
     level, shows_progress = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
-    _LOGGING.set_verbosity_error()  # _check_keys raises an error for what its warnings report
-    if not sys.stderr.isatty():
-        _LOGGING.disable_progress_bar()
+    _LOGGING.set_verbosity_error()
+    _LOGGING.disable_progress_bar()
     try:
         yield
     finally:
@@ -157,7 +138,7 @@ def read_config(
     fields = _convert(table) if "thinker_config" in table else table
     try:
         config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
-    except _CONFIG_ERRORS as error:
+    except Exception as error:
         raise ModelNotFoundError(
             f"{path} does not describe a Qwen3-ASR: {' '.join(str(error).split())}; pull the "
             "model again"
@@ -193,30 +174,19 @@ def _convert(table: dict[str, Any]) -> dict[str, Any]:
 
 def _check_keys(directory: Path, report: dict[str, Any]) -> None:
     """Raise ModelNotFoundError unless the weights fit the config key for key."""
-    faults = []
-    for kind, claim in (
-        ("missing_keys", "missing"),
-        ("unexpected_keys", "unknown"),
-        ("mismatched_keys", "of another shape"),
-        ("error_msgs", "unreadable"),
-    ):
-        keys = sorted({str(key) for key in report.get(kind) or ()})
-        if keys:
-            more = ", ..." if len(keys) > 2 else ""  # noqa: PLR2004 -- two examples
-            faults.append(f"{len(keys)} {claim} ({', '.join(keys[:2])}{more})")
+    claims = {
+        "missing_keys": "missing",
+        "unexpected_keys": "unknown",
+        "mismatched_keys": "of another shape",
+        "error_msgs": "unreadable",
+    }
+    faults = [
+        f"{len(keys)} {claim} ({', '.join(keys[:2])}{', ...' if keys[2:] else ''})"
+        for kind, claim in claims.items()
+        if (keys := sorted({str(key) for key in report.get(kind) or ()}))
+    ]
     if faults:
         raise ModelNotFoundError(
             f"the weights in {directory} do not fit its config.json: {'; '.join(faults)}; "
             "pull the model again"
-        )
-
-
-def _check_head(directory: Path, model: Qwen3ASRForConditionalGeneration) -> None:
-    """Raise ModelNotFoundError where config.json ties an lm_head that has weights of its own."""
-    embedding = model.get_input_embeddings().weight
-    # transformers ties them unless the file holds both and they differ.
-    if model.config.tie_word_embeddings and model.lm_head.weight is not embedding:
-        raise ModelNotFoundError(
-            f"the weights in {directory} hold an lm_head of their own, and its config.json ties "
-            "the lm_head to the embedding; pull the model again"
         )

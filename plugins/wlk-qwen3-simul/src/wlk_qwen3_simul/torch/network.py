@@ -1,27 +1,106 @@
-"""The Network on torch, made of the modules of transformers."""
+"""The Network on torch: modules of transformers, whose attention some heads of are captured."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import torch
 from torch.nn import functional
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from wlk_qwen3_simul.engine.frames import token_count
 from wlk_qwen3_simul.engine.mel import padded_second
 from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, heads_by_layer
-from wlk_qwen3_simul.torch.attention import AttentionCapture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = ["TorchKVCache", "TorchNetwork"]
+__all__ = [
+    "ATTENTION_NAME",
+    "AttentionCapture",
+    "TorchKVCache",
+    "TorchNetwork",
+    "register_attention",
+]
 
+ATTENTION_NAME = "wlk_qwen3_simul"
 BLOCK = 256  # positions by which a buffer grows
+
+
+@attrs.define(eq=False)
+class AttentionCapture:
+    """
+    The heads and positions to capture in one forward, and the captured attention.
+
+    A capture is an argument of one forward, so that nothing of a stream is stored on the model.
+
+    Attributes:
+        heads: int64[k] for each layer that has alignment heads.
+        rows: number of positions at the end to capture.
+        audio: the positions of the audio tokens, as (start, stop).
+        weights: captured float32[k, rows, audio] of each layer: a softmax over the audio alone.
+        masses: captured float32[k, rows] of each layer: the share of attention to the audio.
+
+    """
+
+    heads: Mapping[int, torch.Tensor]
+    rows: int
+    audio: tuple[int, int]
+    weights: list[torch.Tensor] = attrs.Factory(list)
+    masses: list[torch.Tensor] = attrs.Factory(list)
+
+    def capture(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, *, scaling: float
+    ) -> None:
+        """Capture the heads of *layer* from its [1, heads, positions, size] queries and keys."""
+        heads = self.heads.get(layer)
+        if heads is None:
+            return
+        group = query.shape[1] // key.shape[1]
+        queries = query[0, heads, -self.rows :].float()
+        keys = key[0, torch.div(heads, group, rounding_mode="floor")].float()
+        scores = queries @ keys.transpose(1, 2) * scaling
+        positions = torch.arange(key.shape[2], device=key.device)
+        is_later = positions[None, :] > positions[-self.rows :, None]
+        scores = scores.masked_fill(is_later, -torch.inf)
+        audio = scores[..., self.audio[0] : self.audio[1]]
+        self.weights.append(audio.softmax(dim=-1))
+        self.masses.append((audio.logsumexp(dim=-1) - scores.logsumexp(dim=-1)).exp())
+
+
+def _attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    attention_capture: AttentionCapture | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attend with transformers' own SDPA attention, and fill *attention_capture* where given."""
+    if attention_capture is not None:
+        attention_capture.capture(module.layer_idx, query, key, scaling=options["scaling"])
+    output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    return output, None
+
+
+def register_attention() -> None:
+    """
+    Register the attention with transformers as ATTENTION_NAME.
+
+    Its mask function is registered with it, because transformers otherwise makes no mask, and
+    several positions after cached ones would attend to positions after them.
+    """
+    AttentionInterface.register(ATTENTION_NAME, _attention)
+    AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
 
 
 class TorchKVCache:
@@ -88,27 +167,16 @@ class TorchNetwork:
         self.window_frames = int(config.audio_config.n_window_infer)
         self.vocabulary_size = int(config.text_config.vocab_size)
         self._heads = {
-            layer: torch.tensor(heads, device=self.device)
+            layer: torch.tensor(heads, device=self._model.device)
             for layer, heads in heads_by_layer(alignment_heads).items()
         }
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return torch.device(self._model.device)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The number format of the weights."""
-        dtype: torch.dtype = self._model.dtype
-        return dtype
 
     def convolve(self, features: NDArray[np.float32]) -> torch.Tensor:
         """Convolve the frames of at most one second; see Network."""
         encoder = self._model.model.audio_tower
         with torch.inference_mode():
             states = torch.from_numpy(padded_second(features))[None, None].to(
-                self.device, self.dtype
+                self._model.device, self._model.dtype
             )
             for convolution in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
                 states = functional.gelu(convolution(states))
@@ -147,14 +215,14 @@ class TorchNetwork:
             cached, new = kv_cache.length, embedded.shape[1]
             mask = None
             if cached and new > 1:
-                mask = torch.ones(new, cached + new, dtype=torch.bool, device=self.device)
+                mask = torch.ones(new, cached + new, dtype=torch.bool, device=self._model.device)
                 mask = mask.tril(diagonal=cached)[None, None]
             capture = AttentionCapture(self._heads, rows, audio)
             # By position: transformers 5.24 calls `past_key_values` `cache`.
             states = decoder(
                 None,  # no ids, because parts are embedded here
                 {"full_attention": mask},
-                torch.arange(cached, cached + new, device=self.device)[None],
+                torch.arange(cached, cached + new, device=self._model.device)[None],
                 kv_cache,
                 embedded,
                 use_cache=True,
@@ -176,6 +244,6 @@ class TorchNetwork:
         if isinstance(part, EncodedWindow):
             window: torch.Tensor = part.embeddings
             return window
-        ids = torch.tensor(part, dtype=torch.long, device=self.device)
+        ids = torch.tensor(part, dtype=torch.long, device=self._model.device)
         embedded: torch.Tensor = self._model.model.language_model.embed_tokens(ids)
         return embedded

@@ -57,6 +57,7 @@ CLIENTS = {
     "livekit": "livekit-agents[deepgram,openai]==1.8.9",
     "pipecat": "pipecat-ai[deepgram,openai]==1.14.0",
     "deepgram": "deepgram-sdk>=7,<8",
+    "wyoming": "wyoming==1.10.2",
 }
 # vLLM without its engine: its realtime connection, and what that imports.
 VLLM = "vllm==0.33.0"

@@ -54,9 +54,10 @@ PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")
 # Clients of wlk-serve, which are tested in environments of their own because their pins disagree.
 CLIENTS = {
     "openai": "openai[realtime]>=3,<4",
-    "livekit": "livekit-plugins-openai==1.8.9",
-    "pipecat": "pipecat-ai[openai]==1.14.0",
+    "livekit": "livekit-agents[deepgram,openai]==1.8.9",
+    "pipecat": "pipecat-ai[deepgram,openai]==1.14.0",
     "deepgram": "deepgram-sdk>=7,<8",
+    "wyoming": "wyoming==1.10.2",
 }
 # vLLM without its engine: its realtime connection, and what that imports.
 VLLM = "vllm==0.33.0"

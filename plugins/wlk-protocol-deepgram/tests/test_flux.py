@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain
+import json
 import math
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
@@ -37,14 +39,14 @@ def token(text, end):
     return ASRToken(max(0.0, end - 0.25), end, f" {text}")
 
 
-def mark(now, *hypothesis):
-    """Return the answer to a mark."""
+def mark(now, *hypothesis, passed=None):
+    """Return the answer to a mark, where the model had got all audio but for pauses."""
     return Marked(
-        name="",
+        name=str(now),
         transcript=Transcript(hypothesis),
         processed_up_to=now,
         stable_up_to=now,
-        stats=StreamStats(),
+        stats=StreamStats(audio_seconds=now if passed is None else passed),
         audio_time=now,
     )
 
@@ -93,6 +95,24 @@ def test_a_turn_that_goes_on_is_resumed():
     )
 
 
+@pytest.mark.parametrize(
+    ("passed", "names"),
+    [
+        ([0.75, 1.0, 1.25], ["Update", "Update", "Update"]),
+        ([0.75, 0.875, 0.875], ["Update", "Update", "EagerEndOfTurn"]),
+    ],
+    ids=["speech", "silence"],
+)
+def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
+    """A model that has found no word for half a second may only be late."""
+    session = open_session("eager_eot_threshold=0.62")
+    session.send(QUARTER)
+    marks = [mark(0.75 + 0.25 * number, passed=each) for number, each in enumerate(passed)]
+    messages = session.happen(Commit((token("zero", 0.5),), 0.8), *marks)
+
+    assert names == [name for name, _ in events(messages)[1:]]
+
+
 def test_without_a_threshold_no_turn_ends_eagerly():
     """As at Deepgram."""
     session = open_session("")
@@ -108,7 +128,8 @@ def test_a_mark_is_requested_for_every_quarter_of_a_second():
     for start in range(0, 32_000, 320):
         session.send(bytes(32_000)[start : start + 320])
 
-    assert 4 == session.streams[0].calls.count(("mark", ""))
+    calls = session.streams[0].calls
+    assert ["0.25", "0.5", "0.75", "1.0"] == [name for call, name in calls if call == "mark"]
 
 
 def test_a_turn_can_be_forced_to_end():
@@ -161,10 +182,70 @@ def test_a_wrong_threshold_is_refused(query):
         query_of(query)
 
 
+def configure(**fields):
+    """Return the message with other settings."""
+    return json.dumps({"type": "Configure", **fields})
+
+
+def test_other_settings_hold_from_the_next_turn():
+    """A turn that runs ends with its own; what is not named stays, and null is a default."""
+    session = open_session("eager_eot_threshold=0.5&keyterm=wlk&eot_timeout_ms=")
+    session.send(QUARTER)
+    session.happen(Commit((token("zero", 0.5),), 0.5))
+    change = configure(thresholds={"eot_threshold": 0.9, "eager_eot_threshold": None})
+    (answer,) = session.send(change)
+    before = session.audio.settings
+    session.happen(Endpoint(0.5, "silence", 1.3))
+    (other,) = session.send(configure(keyterms=["Silero", "gate"], language_hints="en"))
+
+    assert "ConfigureSuccess" == answer["type"] == other["type"]
+    thresholds = {"eot_threshold": 0.9, "eot_timeout_ms": 5000}
+    assert (thresholds, ["wlk"], []) == tuple(
+        answer[name] for name in ("thresholds", "keyterms", "language_hints")
+    )
+    assert (thresholds, ["Silero", "gate"]) == (other["thresholds"], other["keyterms"])
+    after = session.audio.settings
+    assert ("wlk", "Silero, gate") == (before.prompt, after.prompt)
+    assert after.gate.min_silence > before.gate.min_silence
+
+
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [("{", "Error"), ("[]", "Error"), ('{"type": "Configure"}', "ConfigureFailure")],
+    "fields",
+    [
+        {"thresholds": {"eot_threshold": 2}},
+        {"thresholds": {"eot_timeout_ms": [500]}},
+        {"thresholds": [0.7]},
+        {"keyterms": {"a": 1}},
+        {"keyterms": [1]},
+        {"language_hints": ["tlh"]},
+    ],
 )
+def test_wrong_settings_change_nothing(fields):
+    """The answer has a code and says what was expected."""
+    session = open_session()
+    before = session.audio.settings
+    (answer,) = session.send(configure(**fields))
+
+    assert "ConfigureFailure" == answer["type"]
+    assert answer["code"]
+    assert "expected" in answer["description"] or "language" in answer["description"]
+    assert before == session.audio.settings
+
+
+def test_words_have_times_and_turns_have_languages():
+    """Where the model detects them, the most frequent one is first."""
+    session = open_session()
+    session.send(QUARTER)
+    words = (token("un", 0.5), token("two", 1.0), token("three", 1.5))
+    spoken = zip(words, ("fr", "en", "en"), strict=True)
+    tokens = [attrs.evolve(word, detected_language=code) for word, code in spoken]
+    (start,) = session.happen(Commit(tuple(tokens), 1.5))
+
+    assert ["en", "fr"] == start["languages"]
+    assert (0.25, 0.5) == (start["words"][0]["start"], start["words"][0]["end"])
+
+
+@pytest.mark.parametrize(("text", "kind"), [("{", "Error"), ("[]", "Error")])
 def test_a_wrong_message_is_answered(text, kind):
     """Its number follows that of the last message."""
     (answer,) = open_session().send(text)

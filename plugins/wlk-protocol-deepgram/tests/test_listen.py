@@ -87,6 +87,25 @@ def test_interim_results_show_what_is_committed_and_what_may_change():
     assert [] == other.happen(*events)
 
 
+def test_words_have_speakers_from_0_and_results_have_languages():
+    """Speakers where they are asked for; a word without one has no number."""
+    words = (
+        token("un", speaker="b", detected_language="fr"),
+        token("two", 0.5, speaker=7, detected_language="en"),
+        token("three", 1.0, detected_language="en"),
+    )
+    session, other = open_session("diarize=true"), open_session()
+    found = []
+    for each in (session, other):
+        each.send(SECOND)
+        (result,) = each.happen(Commit(words, 1.5), Endpoint(1.5, "silence", 2))
+        found.append(result["channel"]["alternatives"][0])
+
+    assert ["en", "fr"] == found[0]["languages"] == found[1]["languages"]
+    assert [0, 1, None] == [word.get("speaker") for word in found[0]["words"]]
+    assert not any("speaker" in word for word in found[1]["words"])
+
+
 def test_a_finalize_is_answered_with_the_last_words():
     """Also where there are none, and where no audio came."""
     session = open_session()

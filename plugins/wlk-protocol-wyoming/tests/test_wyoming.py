@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 
@@ -116,6 +117,34 @@ def test_a_command_may_begin_before_the_transcript_of_the_last_one(client):
     messages += client.happen(STOPPED)
 
     assert ["zero", "one"] == transcripts(messages)
+
+
+def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdown(client):
+    """The end of the first stream is not that of the second."""
+    client.send(STOP, SETTINGS, START, CHUNK)
+    client.protocol.end()
+    first = client.happen(commit("zero"), STOPPED, END)
+    second = client.happen(SpeechStarted(0.25, 0.5), commit("eins"), END)
+
+    languages = [m["data"]["language"] for m in (*first, *second) if m["type"] == "transcript"]
+    assert (["zero"], ["eins"], ["en", "de"]) == (
+        transcripts(first),
+        transcripts(second),
+        languages,
+    )
+    assert {"timestamp": 250} == second[0]["data"]
+
+
+def test_a_language_that_was_detected_is_that_of_the_transcript():
+    """Where the model and the client name none."""
+    client = Client()
+    client.audio.settings = attrs.evolve(client.audio.settings, language=None)
+    client.send(START, CHUNK, STOP)
+    token = ASRToken(0.0, 0.5, " null", detected_language="de")
+    messages = client.happen(commit("a"), Commit((token,), 1.0), STOPPED)
+
+    (transcript,) = (m["data"] for m in messages if m["type"] == "transcript")
+    assert {"text": "a null", "language": "de"} == transcript
 
 
 def test_no_audio_has_an_empty_transcript():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 import json
 import os
+from pathlib import Path
 import re
 import signal
 import socket
@@ -20,6 +21,7 @@ from wlk_conformance.testing.digits import clip_path, load_clip
 # The clients need environments of their own: nox -s clients
 collect_ignore_glob = [] if os.environ.get("WLK_CLIENTS") else ["test_*.py"]
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KEY = "secret"
 MODEL = ("--backend", "faster-whisper", "--model", "digits", "--language", "en")
 LINE = re.compile(r"[0-9-]+ [0-9:,]+ wlk-serve: (session|draining)")
@@ -136,6 +138,22 @@ def restartable():
 def serve_with():
     """Return the context manager of a server with more options, and with plugins."""
     return running
+
+
+@pytest.fixture
+def example():
+    """Return a function that runs an example in a process of its own and returns what it prints."""
+
+    def example(name, *arguments):
+        command = [sys.executable, EXAMPLES / name, *arguments]
+        environment = {**os.environ, "OPENAI_API_KEY": KEY, "DEEPGRAM_API_KEY": KEY}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+    return example
 
 
 @pytest.fixture

@@ -1,25 +1,49 @@
-"""The example of the tutorial, in a process of its own."""
+"""The examples with OpenAI's client, each in a process of its own."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-import subprocess
-import sys
+from textwrap import wrap
+import wave
 
+import numpy as np
 import pytest
 
 from wlk_conformance.testing.digits import clip_path
 
 pytest.importorskip("openai", reason="install openai[realtime], or run nox -s clients")
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples/realtime_file.py"
+RATE = 16_000
 
 
-def test_the_example_prints_the_words_of_the_command_line(server, expected):
+def test_the_example_prints_the_words_of_the_command_line(server, expected, example):
     """It takes as long as the clip."""
-    command = [sys.executable, str(EXAMPLE), server.address, str(clip_path("demo"))]
-    environment = {**os.environ, "OPENAI_API_KEY": "secret"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    printed = example("realtime_file.py", server.address, clip_path("demo"))
 
-    assert (0, expected.text) == (done.returncode, done.stdout.strip()), done.stderr
+    assert expected.text == printed.strip()
+
+
+def test_the_captions_of_obs_are_the_last_lines(server, expected, example, tmp_path):
+    """The file has them while the recording is spoken, and after it."""
+    captions = tmp_path / "captions.txt"
+    example("obs_captions.py", server.address, captions, clip_path("demo"))
+
+    assert "\n".join(wrap(expected.text, 42)[-2:]) == captions.read_text(encoding="utf-8")
+    assert [captions] == [*tmp_path.iterdir()]
+
+
+def test_the_channels_of_a_call_are_turns_of_their_own(server, expected, example, speech, tmp_path):
+    """Who speaks first comes first; the right channel is silent for three seconds."""
+    left = np.frombuffer(speech(RATE), "<i2")
+    right = np.concatenate((np.zeros(3 * RATE, "<i2"), left))
+    left = np.pad(left, (0, 3 * RATE))
+    with wave.open(str(tmp_path / "call.wav"), "wb") as call:
+        call.setparams((2, 2, RATE, 0, "NONE", ""))
+        call.writeframes(np.stack((left, right), axis=1).tobytes())
+    printed = example("stereo_call.py", server.address, tmp_path / "call.wav")
+
+    lines = [line.split(maxsplit=2) for line in printed.splitlines()]
+    turns = [expected.turns[0], expected.turns[0], expected.turns[1], expected.turns[1]]
+    assert turns == [text for _, _, text in lines]
+    assert ["left:", "right:"] * 2 == [side for _, side, _ in lines]
+    first, second = (float(start) for start, _, _ in lines[:2])
+    assert 3 == pytest.approx(second - first, abs=0.1)

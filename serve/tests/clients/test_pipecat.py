@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -57,14 +58,16 @@ class Talk:
     """
     A pipeline of the service alone, which ends after a number of words.
 
-    Whenever the service has configured a session, the next list of frames is queued.
+    Whenever a line of the log matches *ready*, as when the service has configured a session, the
+    next list of frames is queued.
     """
 
-    def __init__(self, service, words, *queued):
+    def __init__(self, service, words, *queued, ready=READY):
         self.frames = []
         self.on_interim = None  # called at the first one
         self._words = words
         self._queued = list(queued)
+        self._ready = ready
         self._tasks = []
         source = End(FrameDirection.UPSTREAM, self._take)
         sink = End(FrameDirection.DOWNSTREAM, self._take)
@@ -86,7 +89,7 @@ class Talk:
 
     async def run(self):
         """Run the pipeline to its end."""
-        handle = logger.add(self._begin, filter=lambda record: READY in record["message"])
+        handle = logger.add(self._begin, filter=self._is_ready)
         try:
             runner = WorkerRunner(handle_sigint=False)
             await runner.add_workers(self._worker)
@@ -94,6 +97,9 @@ class Talk:
         finally:
             logger.remove(handle)
         return self
+
+    def _is_ready(self, record):
+        return self._queued and re.search(self._ready, record["message"])
 
     def _begin(self, _message):
         self._tasks.append(asyncio.create_task(self._queue(self._queued.pop(0))))

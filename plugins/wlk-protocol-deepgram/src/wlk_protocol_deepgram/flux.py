@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import attrs
+
 from wlk_core.session import Commit, Endpoint, Failure, HypothesisChange, Marked
-from wlk_protocol_deepgram.messages import message_type
+from wlk_protocol_deepgram.messages import language_fields, parse_message
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -23,6 +25,34 @@ if TYPE_CHECKING:
 __all__ = ["FluxProtocol"]
 
 _UPDATE_SECONDS = 0.25  # of audio
+_FRAME_SECONDS = 0.05  # a little more than the 32 ms that the detector of speech may wait for
+
+
+@attrs.define
+class _Quiet:
+    """
+    How long nobody has spoken, as marks show it: the gate passes on no audio after its hang-over.
+
+    The model does not know: it gets no more audio then, and while somebody speaks, it may not have
+    found the words of the last half second yet.
+    """
+
+    _time: float = 0.0  # of the last mark
+    _passed: float = 0.0  # seconds of audio that the model had by then
+    _held: float = 0.0
+
+    def add(self, time: float, passed: float) -> None:
+        """Count what the model got of the audio up to a mark."""
+        is_passing = passed != self._passed
+        held = time - self._time - (passed - self._passed)
+        self._held = max(0.0, held if is_passing else self._held + held)
+        self._time, self._passed = time, passed
+
+    def silence(self, without_words: float, hang_over: float) -> float:
+        """Return seconds of silence, where the model found no words in its last seconds."""
+        if self._held > _FRAME_SECONDS:
+            return hang_over + self._held
+        return min(max(0.0, without_words), hang_over)
 
 
 class FluxProtocol:
@@ -31,7 +61,8 @@ class FluxProtocol:
 
     A turn starts with its first words and ends with a pause.  It may end eagerly before, when no
     word has followed for a shorter time and the text did not change; if it changes after all, the
-    turn is resumed, so that an end has the transcript of the eager end before it.
+    turn is resumed, so that an end has the transcript of the eager end before it.  Other settings
+    hold from the next turn, because they need another stream, and a turn has one.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -40,12 +71,14 @@ class FluxProtocol:
         self._audio = audio
         self._info = info
         self._query = query
+        self._next_query = query  # from the end of the turn
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
         self._words: list[ASRToken] = []  # of the turn, committed
         self._hypothesis: Sequence[ASRToken] = ()
         self._marked_text = ""  # at the last mark
+        self._quiet = _Quiet()
         self._eager_text: str | None = None  # of an eager end that holds
         self._marked = 0.0  # seconds of audio at the last mark that was requested
         self._forces = 0  # requests to end a turn that have not been done
@@ -64,7 +97,7 @@ class FluxProtocol:
             self._audio.append(data)
             if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
                 self._marked = self._audio.seconds
-                self._audio.mark("")  # its answer has the text, and how far it goes
+                self._audio.mark(str(self._marked))  # its answer has the text so far
         except RequestError as error:
             return self.refuse(error)
         return []
@@ -97,19 +130,36 @@ class FluxProtocol:
         return []
 
     def _apply(self, text: str) -> list[Message]:
-        match message_type(text):
+        fields = parse_message(text)
+        match fields.get("type"):
             case "CloseStream":
                 return self.end()
             case "ForceEndTurn":
                 self._forces += self._audio.commit() is not None
                 return []
             case "Configure":
-                reason = "the settings of a connection stay; open another one"
-                return [self._message("ConfigureFailure", code="UNSUPPORTED", description=reason)]
+                return [self._configure(fields)]
         raise RequestError(
-            f"expected audio, ForceEndTurn or CloseStream, got {text[:100]!r}",
+            f"expected audio, Configure, ForceEndTurn or CloseStream, got {text[:100]!r}",
             code="invalid_message",
         )
+
+    def _configure(self, fields: Message) -> Message:
+        """Take other settings; those that a message does not name stay."""
+        try:
+            query = self._next_query.configured(fields)
+            self._audio.check_change()
+        except RequestError as error:
+            code = str(error.code).upper()
+            return self._message("ConfigureFailure", code=code, description=str(error))
+        self._next_query = query
+        if self._turn_start is None:
+            self._change_settings()
+        return self._message("ConfigureSuccess", **query.record())
+
+    def _change_settings(self) -> None:
+        self._query = self._next_query
+        self._audio.change(self._query.settings)
 
     @property
     def _tokens(self) -> list[ASRToken]:
@@ -132,16 +182,18 @@ class FluxProtocol:
     def _look(self, mark: Marked) -> Iterator[Message]:
         """Report the turn as it is, or its eager end."""
         text, last = self._text, self._marked_text
+        now = float(mark.name)
         self._marked_text = text
+        self._quiet.add(now, mark.stats.audio_seconds)
         if self._turn_start is None or self._eager_text is not None:
             return
         end = max((token.end for token in self._tokens), default=mark.processed_up_to)
-        silence = mark.processed_up_to - end
+        silence = self._quiet.silence(mark.processed_up_to - end, self._query.hang_over)
         if text and text == last and silence >= self._query.eager_seconds:
             self._eager_text = text
-            yield self._info_message("EagerEndOfTurn", mark.audio_time, silence)
+            yield self._info_message("EagerEndOfTurn", now, silence)
         else:
-            yield self._info_message("Update", mark.audio_time, silence)
+            yield self._info_message("Update", now, silence)
 
     def _end_turn(self, event: Endpoint) -> Iterator[Message]:
         is_forced = event.reason == "commit" and self._forces > 0
@@ -154,6 +206,7 @@ class FluxProtocol:
             yield {**message, "trigger": trigger}
             self._turn += 1
         self._turn_start, self._words, self._eager_text = None, [], None
+        self._change_settings()
 
     def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:
         return self._message(
@@ -164,11 +217,17 @@ class FluxProtocol:
             audio_window_end=round(now, 3),
             transcript=self._text,
             words=[
-                {"word": token.text.strip(), "confidence": token.probability or 0.0}
+                {
+                    "word": token.text.strip(),
+                    "confidence": token.probability or 0.0,
+                    "start": round(token.start, 3),
+                    "end": round(token.end, 3),
+                }
                 for token in self._tokens
                 if token.text.strip()
             ],
             end_of_turn_confidence=round(self._query.confidence(silence), 3),
+            **language_fields(self._tokens),
         )
 
     def _message(self, kind: str, **fields: Any) -> Message:

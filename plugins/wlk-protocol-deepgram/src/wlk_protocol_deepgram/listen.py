@@ -19,7 +19,7 @@ from wlk_core.session import (
     HypothesisChange,
     SpeechStarted,
 )
-from wlk_protocol_deepgram.messages import message_type
+from wlk_protocol_deepgram.messages import language_fields, parse_message
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ListenProtocol:
         yield from self._utterance_end(self._audio.seconds)
 
     def _apply(self, text: str) -> Iterator[Message]:
-        match message_type(text):
+        match parse_message(text).get("type"):
             case "KeepAlive":
                 pass  # it moves no clock
             case "CloseStream":
@@ -217,6 +217,7 @@ class ListenProtocol:
                     "transcript": "".join(token.text for token in tokens).strip(),
                     "confidence": sum(known) / len(known) if known else 0.0,
                     "words": [{**word, "confidence": word["confidence"] or 0.0} for word in words],
+                    **language_fields(tokens),
                 }
             ]
         }

@@ -1,18 +1,30 @@
-"""Read what clients of Deepgram send as text."""
+"""What both versions share: messages of clients, and languages that were detected."""
 
 from __future__ import annotations
 
+from collections import Counter
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["message_type"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wlk_core.tokens import ASRToken
+    from wlk_serve.protocols import Message
+
+__all__ = ["language_fields", "parse_message"]
 
 
-def message_type(text: str) -> str | None:
-    """Return the type of a message; None for one that is malformed or has none."""
+def parse_message(text: str) -> Message:
+    """Return the fields of a message; none for one that is malformed."""
     try:
         fields: Any = json.loads(text)
     except (ValueError, RecursionError):
-        return None
-    kind = fields.get("type") if isinstance(fields, dict) else None
-    return kind if isinstance(kind, str) else None
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def language_fields(tokens: Iterable[ASRToken]) -> Message:
+    """Return `languages`, the most frequent one first, where any was detected."""
+    counts = Counter(token.detected_language for token in tokens if token.detected_language)
+    return {"languages": [code for code, _ in counts.most_common()]} if counts else {}

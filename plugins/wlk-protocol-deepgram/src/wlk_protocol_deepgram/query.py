@@ -6,14 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 import attrs
+from starlette.datastructures import QueryParams
 
 from wlk_serve.protocols import GateTimes, RequestError, StreamSettings
 
 if TYPE_CHECKING:
-    from starlette.datastructures import QueryParams
-
     from wlk_core.audio.pcm import Encoding
-    from wlk_serve.protocols import ModelCard
+    from wlk_serve.protocols import Message, ModelCard
 
 __all__ = ["FluxQuery", "ListenQuery"]
 
@@ -29,6 +28,9 @@ _PADDING_PART = 0.4  # of the silence: audio before the speech that is kept with
 _HANG_OVER_PART = 0.45
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
 _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over as often as not
+_EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux, the time-out in milliseconds
+_THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
+_LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # of Configure, of the query
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -85,6 +87,8 @@ class FluxQuery:
     after 0.35 s.
 
     Attributes:
+        fields: as they came.
+        card: the model.
         settings: how streams are opened.
         end_seconds: silence after which a turn ends.
         eager_seconds: silence after which it ends eagerly; infinity for never.
@@ -92,6 +96,8 @@ class FluxQuery:
 
     """
 
+    fields: QueryParams
+    card: ModelCard
     settings: StreamSettings
     end_seconds: float
     eager_seconds: float = math.inf
@@ -106,17 +112,60 @@ class FluxQuery:
             RequestError: a field has a wrong value, or one that this server does not have.
 
         """
-        timeout = (_whole(query, "eot_timeout_ms", 500, 60_000) or 5000) / 1000
-        certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, 0.7))
+        timeout = (_whole(query, "eot_timeout_ms", 500, 60_000) or _EOT_TIMEOUT) / 1000
+        certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, _EOT_THRESHOLD))
         eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
         seconds = max(_MIN_ENDPOINTING, min(certain, timeout))
         settings = _settings(query, card, seconds)
         return cls(
+            fields=query,
+            card=card,
             settings=settings,
             end_seconds=seconds,
             eager_seconds=math.inf if math.isnan(eager) else _silence(eager),
             trigger="timeout" if timeout < certain else "model",
         )
+
+    @property
+    def hang_over(self) -> float:
+        """Seconds of audio after the speech that the gate passes on."""
+        return self.end_seconds * _HANG_OVER_PART
+
+    def configured(self, message: Message) -> FluxQuery:
+        """
+        Return what a message Configure makes of it; null is the default of a threshold.
+
+        Raises:
+            RequestError: as `parse`.
+
+        """
+        thresholds = message.get("thresholds") or {}
+        if not isinstance(thresholds, dict):
+            raise _wrong("thresholds", "an object", str(thresholds))
+        chosen = {name: thresholds[name] for name in _THRESHOLDS if name in thresholds}
+        changes = {name: [] if value is None else [str(value)] for name, value in chosen.items()}
+        for field, name in _LISTS.items():
+            texts = message.get(field)
+            texts = [texts] if isinstance(texts, str) else texts
+            if texts is None:
+                continue
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise _wrong(field, "a list of texts", str(texts))
+            changes[name] = texts
+        kept = [item for item in self.fields.multi_items() if item[0] not in changes]
+        new = [(name, text) for name, texts in changes.items() for text in texts]
+        return FluxQuery.parse(QueryParams([*kept, *new]), self.card)
+
+    def record(self) -> Message:
+        """Return the settings as ConfigureSuccess reports them."""
+        thresholds: Message = {
+            "eot_threshold": float(self.fields.get("eot_threshold", _EOT_THRESHOLD)),
+            "eot_timeout_ms": int(self.fields.get("eot_timeout_ms") or _EOT_TIMEOUT),
+        }
+        if not math.isinf(self.eager_seconds):
+            thresholds["eager_eot_threshold"] = float(self.fields["eager_eot_threshold"])
+        lists = {field: self.fields.getlist(name) for field, name in _LISTS.items()}
+        return {"thresholds": thresholds, **lists}
 
     @staticmethod
     def confidence(silence: float) -> float:
@@ -141,7 +190,8 @@ def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> Str
     rate = _whole(query, "sample_rate", *_RATES)
     if rate is None:
         raise _wrong("sample_rate", "the samples a second of the audio", "")
-    language = query.get("language", query.get("language_hint", ""))
+    hints = query.getlist("language_hint")
+    language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
     keyterms = ", ".join(query.getlist("keyterm"))
     return StreamSettings(
         encoding=_ENCODINGS[name],

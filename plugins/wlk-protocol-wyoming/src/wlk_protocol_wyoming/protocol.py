@@ -91,13 +91,18 @@ class WyomingProtocol:
                     yield from self._transcript()
             case Failure(is_final=True):
                 yield error_event(as_request_error(event.error))
-            case End() if self._audio.is_ended and not self._audio.has_failed:
+            case End() if self._is_last and not self._audio.has_failed:
                 yield from self._transcript()
 
     def end(self) -> list[Message]:
         """End the audio, as before a shutdown."""
         self._audio.end()
         return []
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the stream whose event is handled is the last one."""
+        return self._audio.is_ended and len(self._audio.segments) == 1
 
     @property
     def _open_command(self) -> _Command | None:

@@ -1,0 +1,120 @@
+"""The Deepgram plugin of LiveKit Agents, unmodified: only its `base_url` is set."""
+
+from __future__ import annotations
+
+import pytest
+
+REASON = "install livekit-plugins-deepgram, or run nox -s clients"
+deepgram = pytest.importorskip("livekit.plugins.deepgram", reason=REASON)
+
+from .test_livekit import (  # noqa: E402 -- after the skip
+    PAUSE,
+    SILENCE,
+    Kind,
+    finals,
+    push,
+    run,
+    talk,
+    text_of,
+)
+
+EDGES = {Kind.START_OF_SPEECH, Kind.FINAL_TRANSCRIPT, Kind.END_OF_SPEECH}
+
+
+def listener(server, **options):
+    """Return the recognizer of `/v1/listen`."""
+    return deepgram.STT(base_url=f"{server.address}/listen", api_key="secret", **options)
+
+
+def flux(server, **options):
+    """Return the recognizer of `/v2/listen`."""
+    address = server.address.replace("/v1", "/v2/listen")
+    return deepgram.STTv2(base_url=address, api_key="secret", **options)
+
+
+def kinds(events):
+    """Return the kinds of the events at the edges of turns."""
+    return [event.type for event in events if event.type in EDGES]
+
+
+def preflights(events):
+    """Return the preflight transcripts before each final one."""
+    found = [[]]
+    for event in events:
+        if event.type == Kind.PREFLIGHT_TRANSCRIPT:
+            found[-1].append(text_of(event))
+        elif event.type == Kind.FINAL_TRANSCRIPT:
+            found.append([])
+    return found[:-1]
+
+
+def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, expected, speech):
+    """Interim transcripts come before the final ones, and speech starts before both."""
+
+    async def transcribe():
+        async with listener(server) as plugin:
+            return await talk(plugin, speech() + SILENCE, len(expected.words))
+
+    events = run(transcribe)
+
+    assert expected.text == " ".join(finals(events))
+    assert Kind.START_OF_SPEECH == kinds(events)[0]
+    assert Kind.INTERIM_TRANSCRIPT in {event.type for event in events}
+
+
+def test_a_flush_brings_the_words_at_once(server, expected, speech):
+    """Without silence: the plugin sends Finalize."""
+
+    async def transcribe():
+        events = []
+        async with listener(server, endpointing_ms=0) as plugin, plugin.stream() as stream:
+            push(stream, speech(stop=PAUSE))
+            stream.flush()
+            async for event in stream:
+                events.append(event)
+                if event.type == Kind.END_OF_SPEECH:
+                    break
+        return events
+
+    events = run(transcribe)
+
+    assert expected.turns[0] == " ".join(finals(events))
+
+
+def test_flux_has_the_turns_of_the_command_line(server, expected, speech):
+    """With a threshold, the agent begins its answer before the turn has ended."""
+
+    async def transcribe():
+        async with flux(server, eager_eot_threshold=0.6, keyterm=["digits"]) as plugin:
+            return await talk(plugin, speech() + SILENCE, len(expected.words))
+
+    events = run(transcribe)
+
+    assert list(expected.turns) == finals(events)
+    turn = [Kind.START_OF_SPEECH, Kind.FINAL_TRANSCRIPT, Kind.END_OF_SPEECH]
+    assert (turn * len(expected.turns))[:-1] == kinds(events)
+    assert [expected.turns[0]] == preflights(events)[0]
+
+
+def test_flux_takes_other_settings_between_turns(server, expected, speech):
+    """`update_options` sends Configure into the running session."""
+
+    async def transcribe():
+        events = []
+        async with flux(server) as plugin, plugin.stream() as stream:
+            push(stream, speech(stop=PAUSE) + SILENCE)
+            async for event in stream:
+                events.append(event)
+                if event.type == Kind.END_OF_SPEECH and len(finals(events)) == 1:
+                    plugin.update_options(eager_eot_threshold=0.4, keyterm=["digits"])
+                    push(stream, speech(start=PAUSE) + SILENCE)
+                if len(finals(events)) == len(expected.turns):
+                    break
+        return events
+
+    events = run(transcribe)
+
+    assert list(expected.turns) == finals(events)
+    first, second = preflights(events)
+    assert [] == first
+    assert [] != second

@@ -1,0 +1,20 @@
+"""The example with LiveKit Agents, in a process of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from wlk_conformance.testing.digits import clip_path
+
+pytest.importorskip("livekit.plugins.deepgram", reason="run nox -s clients")
+
+
+def test_the_example_prints_the_turns_of_the_command_line(server, expected, example):
+    """It takes as long as the clip; what comes probably comes before its turn."""
+    address = server.address.removesuffix("/v1")
+    lines = example("agent_livekit.py", address, clip_path("demo")).splitlines()
+
+    assert [f"turn: {turn}" for turn in expected.turns] == [
+        line for line in lines if line.startswith("turn: ")
+    ]
+    assert lines[0].startswith("probably: ")

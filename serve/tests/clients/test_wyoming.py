@@ -1,0 +1,114 @@
+"""The client of Wyoming, unmodified, as Home Assistant uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+pytest.importorskip("wyoming", reason="install wyoming, or run nox -s clients")
+
+from wyoming.asr import Transcribe, Transcript, TranscriptChunk
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.error import Error
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+
+from .conftest import running
+
+WAIT = 60  # seconds after which a test has failed
+RATE = 16_000
+FORM = {"rate": RATE, "width": 2, "channels": 1}
+CHUNK = 2048  # bytes, as Home Assistant sends
+PAUSE = 6.5  # seconds: between the two turns of the clip
+
+
+@pytest.fixture(scope="module")
+def port():
+    """Return the port of a server for all tests of the module."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with running("--listen", f"wyoming={port}"):
+        yield port
+
+
+@pytest.fixture
+def ask(port):
+    """Return a function that sends events and returns the answers up to the last of a type."""
+
+    def ask(events, kind, count=1):
+        async def run():
+            found = []
+            async with AsyncTcpClient("127.0.0.1", port) as client:
+                for each in events:
+                    await client.write_event(each.event())
+                while sum(kind.is_type(event.type) for event in found) < count:
+                    found.append(await asyncio.wait_for(client.read_event(), WAIT))
+            return found
+
+        return asyncio.run(run())
+
+    return ask
+
+
+def chunks(audio):
+    """Return the events of audio."""
+    parts = (audio[start : start + CHUNK] for start in range(0, len(audio), CHUNK))
+    return [AudioChunk(audio=part, **FORM) for part in parts]
+
+
+def command(audio, language="en"):
+    """Return the events of a voice command."""
+    return [Transcribe(language=language), AudioStart(**FORM), *chunks(audio), AudioStop()]
+
+
+def transcripts(events):
+    """Return the transcripts."""
+    found = [Transcript.from_event(event) for event in events if Transcript.is_type(event.type)]
+    return [(transcript.text, transcript.language) for transcript in found]
+
+
+def test_a_service_is_described_with_the_languages_of_its_model(ask):
+    """Home Assistant reads them of installed models, and leaves the end of speech to us."""
+    events = ask([Ping("a"), Describe()], Info)
+
+    assert Pong.is_type(events[0].type)
+    (program,) = Info.from_event(events[-1]).asr
+    assert ("wlk-serve", False, True) == (
+        program.name,
+        program.requires_external_vad,
+        program.supports_transcript_streaming,
+    )
+    (model,) = program.models
+    assert model.installed
+    assert "en" in model.languages
+
+
+def test_a_command_ends_with_its_pause_before_its_audio(ask, expected, speech):
+    """The transcript comes while the client still sends, as Home Assistant wants it."""
+    events = [Transcribe(language="en"), AudioStart(**FORM), *chunks(speech(RATE, stop=8.0))]
+    answers = ask(events, Transcript)
+
+    assert [(expected.turns[0], "en")] == transcripts(answers)
+    parts = [TranscriptChunk.from_event(e).text for e in answers if TranscriptChunk.is_type(e.type)]
+    assert expected.turns[0] == "".join(parts)
+
+
+def test_commands_that_follow_each_other_at_once_have_their_own_words(ask, expected, speech):
+    """None waits for the transcript of the one before."""
+    first, second = speech(RATE, stop=PAUSE), speech(RATE, start=PAUSE)
+    answers = ask([*command(first), *command(second), *command(first)], Transcript, 3)
+
+    texts = [expected.turns[0], expected.turns[1], expected.turns[0]]
+    assert [(text, "en") for text in texts] == transcripts(answers)
+
+
+def test_audio_before_its_start_is_an_error(ask, expected, speech):
+    """The connection goes on."""
+    audio = speech(RATE, stop=PAUSE)
+    answers = ask([*chunks(audio)[:1], *command(audio)], Transcript)
+
+    assert "wrong_order" == Error.from_event(answers[0]).code
+    assert [(expected.turns[0], "en")] == transcripts(answers)

@@ -1,4 +1,4 @@
-"""Every metric against figures worked out by hand."""
+"""Metrics against figures worked out by hand, beyond those of `wlk-bench selftest`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from wlk_bench.events import AudioIn, Commit, End, EventLog, Header, TimedText
 from wlk_bench.metrics.error_rate import word_edits
 from wlk_bench.metrics.lagging import laal, yaal
 from wlk_bench.metrics.normalise import normaliser
-from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
+from wlk_bench.metrics.segmentation import soft_segments
 from wlk_bench.metrics.statistics import paired_difference, ratio_interval, slope
-from wlk_bench.metrics.work import memory_slopes, work_slope, work_windows
+from wlk_bench.metrics.work import memory_slopes, work_windows
 from wlk_bench.reference import Reference, ReferenceSegment
 from wlk_bench.scoring import score
 from wlk_bench.selftest import Case, call, small_log
@@ -40,9 +40,6 @@ def _error_rates():
     short = word_edits("a", "b").counts
     long = word_edits("a b c d e f g h i", "a b c d e f g h i").counts
     yield Case("WER", "1 of 1 and 0 of 9 make 1 of 10", 0.1, (short + long).rate)
-    yield Case("CER", "one letter of eleven is missing", 1 / 11, _summary("cer", "rate"))
-    yield Case("WER", "tree for three, one of three words", 1 / 3, _summary("wer", "rate"))
-    yield Case("WER, raw", "One, two three. against one two tree", 2 / 3, _summary("wer_raw"))
     basic, english = normaliser("basic"), normaliser("english")
     yield Case("normaliser basic", "punctuation and case", "mr smith s 20", basic("Mr. Smith's 20"))
     yield Case("normaliser english", "titles, clitics, numbers", "mister smith is 21",
@@ -72,33 +69,22 @@ def _intervals():
     pair = paired_difference([(2, 10)] * 20, [(1, 10)] * 20)
     yield Case("paired", "one error less in every block", -0.1, pair and pair.difference)
     yield Case("paired", "and so in every resample", -0.1, pair and pair.interval.high)
-    yield Case("paired", "B is always better", 1.0, pair and pair.share_better)
 
 
 def _timing():
-    yield Case("RTF", "1.6 s of work on 3 s", 1.6 / 3, _summary("real_time", "rtf"))
-    for key, expected in (("p50", 0.4), ("p95", 0.58), ("max", 0.6)):
+    for key, expected in (("p50", 0.4), ("max", 0.6)):
         found = _summary("real_time", "tick_rtf", key)
         yield Case("RTF of a tick", f"0.2, 0.4, 0.6: {key}", expected, found)
-    yield Case("lateness", "ticks are done 0.2, 0.4, 0.6 s late", 0.6,
-               _summary("real_time", "lateness", "max"))  # fmt: skip
     yield Case("keeps up", "each tick is done within its second", True,
                _summary("real_time", "keeps_up"))  # fmt: skip
-    yield Case("lateness growth", "0.2 s more every second", 720.0,
-               _summary("real_time", "lateness_growth", "per_hour"), 1e-6)  # fmt: skip
-    for kind, median, p90 in (("unaware", 1.25, 1.37), ("aware", 1.75, 1.95)):
-        what = f"emission, {kind}"
-        yield Case(what, "p50 of one and two", median, _summary("latency", "emission", kind, "p50"))
-        yield Case(what, "p90 of one and two", p90, _summary("latency", "emission", kind, "p90"))
-    yield Case("coverage", "two of three words", 2 / 3, _summary("latency", "coverage"))
-    for name, unaware, aware in (
-        ("first_display", 0.5, 0.7),
-        ("first_commit", 1.5, 1.9),
-        ("finalisation", 0.5, 1.5),
-    ):
-        label = name.replace("_", " ")
-        yield Case(f"{label}, unaware", "", unaware, _summary("latency", name, "unaware", "p50"))
-        yield Case(f"{label}, aware", "", aware, _summary("latency", name, "aware", "p50"))
+    for kind, p90 in (("unaware", 1.37), ("aware", 1.95)):
+        found = _summary("latency", "emission", kind, "p90")
+        yield Case(f"emission, {kind}", "p90 of one and two", p90, found)
+    for name, unaware in (("first_display", 0.5), ("first_commit", 1.5), ("finalisation", 0.5)):
+        found = _summary("latency", name, "unaware", "p50")
+        yield Case(f"{name.replace('_', ' ')}, unaware", "", unaware, found)
+    found = _summary("latency", "first_display", "aware", "p50")
+    yield Case("first display, aware", "", 0.7, found)
 
 
 def _lagging():
@@ -106,23 +92,17 @@ def _lagging():
     yield Case("LAAL", "(1 + 1 + 2) / 3", 4 / 3, laal(delays, source_seconds=3, reference_length=3))
     yield Case("LAAL", "six reference words: (1 + 1.5 + 3) / 3", 5.5 / 3,
                laal(delays, source_seconds=3, reference_length=6))  # fmt: skip
-    yield Case(
-        "LAAL", "of the small stream: (2 + 2) / 2", 2.0, _summary("lagging", "laal", "unaware")
-    )
     yield Case("YAAL", "words at the end do not count: (1 + 1) / 2", 1.0,
                yaal(delays, source_seconds=3, reference_length=3))  # fmt: skip
     yield Case("LongYAAL", "they count while the recording lasts: (1 + 1 + 2) / 3", 4 / 3,
                yaal(delays, source_seconds=3, reference_length=3, recording_seconds=5))  # fmt: skip
     found = summarise([score(_two_segments(), normaliser_name="basic")])["lagging"]
-    yield Case("StreamLAAL", "segments of 1.0 and 1.5", 1.25, found["stream_laal"]["unaware"])
     yield Case("LongYAAL", "segments of 1.0 and 1.0", 1.0, found["long_yaal"]["unaware"])
 
 
 def _segmentation():
     segments = [["one", "two"], ["three", "four"]]
     hypothesis = ["one", "to", "three", "four"]
-    yield Case("mWER segments", "the error stays in the first segment", [[0, 1], [2, 3]],
-               [list(own) for own in mwer_segments(segments, hypothesis)])  # fmt: skip
     yield Case("soft segments", "a word goes to the most similar one", [[0, 1], [2, 3]],
                soft_segments(segments, hypothesis))  # fmt: skip
     yield Case("soft segments", "and so does an inserted word", [[0, 1], [2, 3, 4]],
@@ -130,14 +110,7 @@ def _segmentation():
 
 
 def _stability():
-    yield Case("normalised erasure", "too and three taken back, three words stay", 2 / 3,
-               _summary("stability", "normalised_erasure"))  # fmt: skip
-    for key, expected in (("p50", 1.1), ("max", 1.3)):
-        found = _summary("stability", "hold_back", key)
-        yield Case("hold-back", f"1.0, 1.1, 1.3: {key}", expected, found)
-    yield Case(
-        "missing at flushes", "tree stands for three", 0.0, _summary("flushes", "missing_words")
-    )
+    yield Case("hold-back", "1.0, 1.1, 1.3: max", 1.3, _summary("stability", "hold_back", "max"))
     log = small_log()
     kept = [event for event in log.events if not _commits_tree(event)]
     lost = summarise([score(attrs.evolve(log, events=kept), normaliser_name="basic")])
@@ -145,18 +118,14 @@ def _stability():
 
 
 def _word_times():
-    yield Case("word starts, bias", "+20 and 0 ms", 0.01, _summary("word_times", "start", "bias"))
     yield Case("word starts, median", "", 0.01, _summary("word_times", "start", "median"))
     yield Case("word ends, bias", "0 and +100 ms", 0.05, _summary("word_times", "end", "bias"))
-    yield Case("word ends, p90", "", 0.09, _summary("word_times", "end", "p90"))
     yield Case("collar 50 ms", "", 0.5, _summary("word_times", "end", "within", "50 ms"))
     yield Case("collar 100 ms", "", 1.0, _summary("word_times", "end", "within", "100 ms"))
-    yield Case("AAS", "(20 + 0 + 0 + 100) / 4", 0.03, _summary("word_times", "aas"))
     yield Case("order", "no word starts before the last", 0.0, _summary("word_times", "backsteps"))
 
 
 def _growth():
-    yield Case("work", "65 positions in 3 s", 65 / 3, _summary("work", "decoder_positions"))
     yield Case("work", "a counter that is not known", None, _summary("work", "host_syncs"))
     line = slope([0, 1, 2, 3, 4], [1, 3, 5, 7, 9])
     yield Case("slope", "1, 3, 5, 7, 9", 2.0, line and line.per_hour)
@@ -164,10 +133,8 @@ def _growth():
     # residuals -0.4, 0.6, -0.4, 0.6, -0.4 ... : error sqrt(1.2 / 3 / 10) = 0.2, t(3) = 3.182
     bent = slope([0, 1, 2, 3, 4], [0.6, 3.6, 4.6, 7.6, 8.6])
     yield Case("slope", "2 + 3.182 * 0.2 at the most", 2.6364, bent and bent.high, 0.01)
-    windows = work_windows(_long_log())
-    grown = work_slope(windows, "decoder_positions")
-    yield Case("work slope", "120, 180, 240 a minute: 1 a second more each", 60.0,
-               grown and grown.per_hour)  # fmt: skip
+    counts = [window.counts["decoder_positions"] for window in work_windows(_long_log())]
+    yield Case("work windows", "60 more a minute", [60, 120, 180, 240], counts)
     held = memory_slopes(_long_log())["state_bytes"]
     yield Case("memory slope", "1000 bytes more a minute", 60_000.0, held and held.per_hour)
 

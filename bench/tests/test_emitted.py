@@ -6,9 +6,7 @@ import pytest
 
 from wlk_bench.events import AudioIn, Commit, EventLog, Header, HypothesisShown, TimedText
 from wlk_bench.metrics.emitted import (
-    committed_words,
     common_prefix,
-    displayed_words,
     join_words,
     screens,
 )
@@ -76,18 +74,6 @@ def test_screens_are_the_texts_that_were_displayed(seed):
         found.append(list(shown))
 
     assert expected == found
-
-
-@steady
-@given(st.integers(0, 10_000))
-def test_words_are_displayed_before_they_are_committed(seed):
-    """A word is on the screen with its commit at the latest."""
-    log = random_log(seed, segments=3)
-
-    seen, committed = displayed_words(screens(log)), committed_words(log)
-
-    assert [word.text for word in committed] == [word.text for word in seen]
-    assert all(s.audio_time <= c.audio_time for s, c in zip(seen, committed, strict=True))
 
 
 def test_text_that_is_only_committed_is_never_taken_back():

@@ -86,11 +86,11 @@ def test_samples_of_a_run_are_pooled_by_counts():
 
 
 def test_text_that_was_shown_and_never_committed_is_scored():
-    """StreamLAAL of the screen and of the commits then have different words."""
+    """The hypothesis alone is no transcript."""
     log = small_log()
     events = [event for event in log.events if not isinstance(event, Commit)]
 
     scored = score(attrs.evolve(log, events=events), normaliser_name="basic")
 
     assert scored.words.hypothesis_length == 0
-    assert scored.stream_laal == ()
+    assert scored.long_yaal == ()

@@ -42,7 +42,7 @@ class ReferenceWord:
 
 @attrs.frozen
 class ReferenceSegment:
-    """An utterance of a longer stream; StreamLAAL and LongYAAL re-segment the text to these."""
+    """An utterance of a longer stream; LongYAAL re-segments the text to these."""
 
     text: str
     start: float

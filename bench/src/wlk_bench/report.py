@@ -171,11 +171,7 @@ def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     ):
         yield label, found and ", ".join(f"{name} {_s(found[name])}" for name in names.split())
     yield "share of words measured", None if coverage is None else f"{100 * coverage:.1f} %"
-    for name, label in (
-        ("long_yaal", "LongYAAL"),
-        ("stream_laal", "StreamLAAL"),
-        ("laal", "LAAL"),
-    ):
+    for name, label in (("long_yaal", "LongYAAL"), ("laal", "LAAL")):
         lag = summary["lagging"][name]
         if lag["unaware"] is not None:
             aware = "-" if lag["aware"] is None else _s(lag["aware"])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_bench.metrics.alignment import align_words
-from wlk_bench.metrics.emitted import committed_words, displayed_words, screens, transcript
+from wlk_bench.metrics.emitted import committed_words, screens, transcript
 from wlk_bench.metrics.error_rate import ErrorCounts, character_edits, word_edits
-from wlk_bench.metrics.lagging import Lagging, long_yaal, source_laal, stream_laal
+from wlk_bench.metrics.lagging import Lagging, long_yaal, source_laal
 from wlk_bench.metrics.normalise import normaliser, unit_of
 from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
 from wlk_bench.metrics.timing import (
@@ -64,8 +64,6 @@ class SampleScore:
     first_display: Delay | None
     finalisation: Delay | None
     laal: Lagging | None
-    stream_laal: tuple[Lagging, ...]
-    stream_laal_displayed: tuple[Lagging, ...]
     long_yaal: tuple[Lagging, ...]
     erasure: Erasure
     hold_back: tuple[float, ...]
@@ -120,7 +118,6 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
     by_character = character_edits(normalised, hypothesis)
     words = committed_words(log, unit)
     alignment = align_words([word.text for word in reference.words], [word.text for word in words])
-    shown = tuple(screens(log, unit))
     return SampleScore(
         id=header.audio,
         audio_seconds=seconds,
@@ -141,10 +138,8 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
         first_display=first_display(reference, log),
         finalisation=finalisation(reference, log),
         laal=source_laal(reference, words, seconds, unit),
-        stream_laal=stream_laal(reference, words, seconds, unit),
-        stream_laal_displayed=stream_laal(reference, displayed_words(shown), seconds, unit),
         long_yaal=long_yaal(reference, words, seconds, unit),
-        erasure=erasure(shown),
+        erasure=erasure(screens(log, unit)),
         hold_back=hold_back(log),
         word_times=time_errors(reference, words, alignment),
         missing_at_flushes=(

@@ -10,9 +10,9 @@ import attrs
 
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.metrics.stability import Erasure
-from wlk_bench.metrics.statistics import Distribution, ratio_interval, slope
+from wlk_bench.metrics.statistics import Distribution, ratio_interval
 from wlk_bench.metrics.timing import boundary_error, shift
-from wlk_bench.metrics.work import COUNTERS, HOUR, work_slope
+from wlk_bench.metrics.work import COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,16 +41,12 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "cer": _rate([score.characters for score in scores], [s.character_blocks for s in scores]),
         "wer_raw": ErrorCounts.total(score.words_raw for score in scores).rate,
         "cer_raw": ErrorCounts.total(score.characters_raw for score in scores).rate,
-        "wer_of_samples": _distribution(score.words.rate for score in scores),
         "perfect_samples": sum(score.words.errors == 0 for score in scores),
         "real_time": _real_time(scores),
         "latency": _latency(scores),
         "lagging": {
             "laal": _means(score.laal for score in scores),
-            **{
-                name: _means(chain.from_iterable(getattr(score, name) for score in scores))
-                for name in ("stream_laal", "stream_laal_displayed", "long_yaal")
-            },
+            "long_yaal": _means(chain.from_iterable(score.long_yaal for score in scores)),
         },
         "stability": {
             "normalised_erasure": erased.normalised,
@@ -58,14 +54,7 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
             "hold_back": _distribution(chain.from_iterable(s.hold_back for s in scores)),
         },
         "word_times": _word_times(scores),
-        "flushes": {
-            "count": len(missing),
-            "missing_words": sum(missing),
-            "missing_per_flush": sum(missing) / len(missing),
-            "worst": max(missing),
-        }
-        if missing
-        else None,
+        "flushes": {"count": len(missing), "missing_words": sum(missing)} if missing else None,
         # Per second of audio; None where the backend cannot know a counter.
         "work": {
             name: sum(score.work.get(name, 0) for score in scores) / audio
@@ -98,17 +87,12 @@ def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
     busy = sum(score.time.busy_seconds for score in scores)
     ticks = [tick for score in scores for tick in score.time.ticks]
     relative = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
-    longest = max(scores, key=lambda score: score.audio_seconds, default=None)
-    own = () if longest is None else longest.time.ticks
-    growth = slope([tick.audio_time / HOUR for tick in own], [tick.lateness for tick in own])
     return {
         "rtf": busy / audio if audio else None,
         "speed": audio / busy if busy else None,
         "busy_seconds": busy,
-        "stream_rtf": _distribution(score.time.rtf for score in scores),
         "tick_rtf": _distribution(tick.rtf for tick in ticks),
         "lateness": _distribution(tick.lateness for tick in ticks),
-        "lateness_growth": _plain(growth),  # seconds an hour, over the longest stream
         # 95 of 100 ticks end before the next chunk is due.
         "keeps_up": None if relative is None else relative.p95 <= 1.0,
     }
@@ -154,9 +138,6 @@ def _growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
         ratios[name] = last.counts.get(name, 0) / last.seconds / before if before else None
     return {
         "stream_seconds": longest.audio_seconds,
-        "work_per_second": {
-            name: _plain(work_slope(longest.windows, name)) for name in sorted(longest.work)
-        },
         "last_to_second_window": ratios,
         **{name: _plain(found) for name, found in longest.memory.items()},
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +18,6 @@ __all__ = [
     "Screen",
     "committed_words",
     "common_prefix",
-    "displayed_words",
     "join_words",
     "screens",
     "transcript",
@@ -114,20 +112,6 @@ def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
             hypothesis = event.tokens
     if waiting is not None:
         yield Screen(*waiting, base, joiner.words_from(base, hypothesis, waiting))
-
-
-def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
-    """Return the final words, each with the time since which it was on the screen unchanged."""
-    shown: list[EmittedWord] = []
-    for screen in displayed:
-        before = shown[screen.base :]
-        kept = common_prefix([word.text for word in before], screen.texts)
-        since: Iterator[EmittedWord | Screen] = chain(before[:kept], repeat(screen))
-        shown[screen.base :] = [
-            attrs.evolve(word, audio_time=seen.audio_time, wall=seen.wall)
-            for word, seen in zip(screen.tail, since, strict=False)
-        ]
-    return tuple(shown)
 
 
 def common_prefix(before: Sequence[str], after: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Average lagging of a transcript behind its source: LAAL, StreamLAAL and LongYAAL."""
+"""Average lagging of a transcript behind its source: LAAL and LongYAAL."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
+from wlk_bench.metrics.segmentation import soft_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_bench.metrics.emitted import EmittedWord
-    from wlk_bench.reference import Reference, ReferenceSegment
+    from wlk_bench.reference import Reference
 
-__all__ = ["Lagging", "laal", "long_yaal", "source_laal", "stream_laal", "yaal"]
+__all__ = ["Lagging", "laal", "long_yaal", "source_laal", "yaal"]
 
 
 @attrs.frozen(kw_only=True)
@@ -84,26 +84,8 @@ def source_laal(
 ) -> Lagging | None:
     """Return the LAAL of a whole stream read as one sentence."""
     length = len(_units(reference.text, unit))
-    return _lagging(
-        words, 0.0, lambda d: laal(d, source_seconds=audio_seconds, reference_length=length)
-    )
-
-
-def stream_laal(
-    reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
-) -> tuple[Lagging, ...]:
-    """
-    Return the LAAL of each segment, after re-segmenting to the reference; their mean is StreamLAAL.
-
-    Version 2 of https://aclanthology.org/2024.acl-long.202, which leaves out segments without
-    words.
-    """
-
-    def lag(segment: ReferenceSegment, length: int, delays: Sequence[float]) -> float | None:
-        return laal(delays, source_seconds=segment.seconds, reference_length=length)
-
-    segments = reference.segments_within(audio_seconds)
-    return _by_segment(segments, words, unit, mwer_segments, lag)
+    lag = partial(laal, source_seconds=audio_seconds, reference_length=length)
+    return _lagging(words, 0.0, lag)
 
 
 def long_yaal(
@@ -116,32 +98,18 @@ def long_yaal(
     emitted after that, is left out.
     """
     segments = reference.segments_within(audio_seconds)
+    texts = [_units(segment.text, unit) for segment in segments]
     end = max(segment.end for segment in segments)
-
-    def lag(segment: ReferenceSegment, length: int, delays: Sequence[float]) -> float | None:
-        return yaal(
-            delays,
+    found: list[Lagging | None] = []
+    owned = soft_segments(texts, [word.text for word in words])
+    for segment, text, own in zip(segments, texts, owned, strict=True):
+        lag = partial(
+            yaal,
             source_seconds=segment.seconds,
-            reference_length=length,
+            reference_length=len(text),
             recording_seconds=end - segment.start,
         )
-
-    return _by_segment(segments, words, unit, soft_segments, lag)
-
-
-def _by_segment(
-    segments: Sequence[ReferenceSegment],
-    words: Sequence[EmittedWord],
-    unit: str,
-    segmented: Callable[[list[list[str]], list[str]], Sequence[Iterable[int]]],
-    lag: Callable[[ReferenceSegment, int, Sequence[float]], float | None],
-) -> tuple[Lagging, ...]:
-    texts = [_units(segment.text, unit) for segment in segments]
-    owned = segmented(texts, [word.text for word in words])
-    found = (
-        _lagging([words[i] for i in own], segment.start, partial(lag, segment, len(text)))
-        for segment, text, own in zip(segments, texts, owned, strict=True)
-    )
+        found.append(_lagging([words[i] for i in own], segment.start, lag))
     return tuple(each for each in found if each is not None)
 
 

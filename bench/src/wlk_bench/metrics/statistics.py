@@ -67,15 +67,10 @@ class Interval:
 
 @attrs.frozen(kw_only=True)
 class PairedDifference:
-    """
-    Ratio of B minus ratio of A on the same blocks.
-
-    `share_better` is the share of resamples in which B has the lower ratio.
-    """
+    """Ratio of B minus ratio of A on the same blocks."""
 
     difference: float
     interval: Interval
-    share_better: float
 
     @property
     def is_significant(self) -> bool:
@@ -86,7 +81,7 @@ class PairedDifference:
 @attrs.frozen(kw_only=True)
 class Slope:
     """
-    A line through points: growth per hour of audio, its 95 % interval, and the level at the start.
+    A line through points: growth per hour of audio and its 95 % interval.
 
     The interval is that of ordinary least squares, None below five points.
     """
@@ -94,8 +89,6 @@ class Slope:
     per_hour: float
     low: float | None
     high: float | None
-    level: float
-    points: int
 
 
 def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
@@ -143,7 +136,6 @@ def paired_difference(
     return PairedDifference(
         difference=float((b[:, 0].sum() - a[:, 0].sum()) / a[:, 1].sum()),
         interval=_interval(differences),
-        share_better=float(np.mean(differences < 0)),
     )
 
 
@@ -168,7 +160,6 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
     centred = at - at.mean()
     spread = float(centred @ centred)
     steepness = float(centred @ values) / spread
-    level = float(values.mean()) + steepness * float(at[0] - at.mean())
     low = high = None
     freedom = len(at) - 2
     if freedom >= 3:  # noqa: PLR2004 -- below, the expansion of the quantile is off by percents
@@ -176,7 +167,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
         error = float(np.sqrt(residuals @ residuals / freedom / spread))
         margin = _student_quantile(freedom) * error
         low, high = steepness - margin, steepness + margin
-    return Slope(per_hour=steepness, low=low, high=high, level=level, points=len(at))
+    return Slope(per_hour=steepness, low=low, high=high)
 
 
 def _student_quantile(freedom: int) -> float:

@@ -11,8 +11,6 @@ from wlk_bench.metrics.statistics import slope
 from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wlk_bench.events import EventLog
     from wlk_bench.metrics.statistics import Slope
 
@@ -24,7 +22,6 @@ __all__ = [
     "WorkWindow",
     "memory_slopes",
     "real_time",
-    "work_slope",
     "work_totals",
     "work_windows",
 ]
@@ -139,15 +136,6 @@ def _count(totals: dict[str, int], call: Call) -> None:
     for name in COUNTERS:
         if (count := getattr(call.work, name)) is not None:
             totals[name] = totals.get(name, 0) + count
-
-
-def work_slope(windows: Sequence[WorkWindow], counter: str) -> Slope | None:
-    """Return the growth of work per second of audio after the warm-up; None for short streams."""
-    counted = [window for window in windows if window.start >= WARMUP_SECONDS]
-    return slope(
-        [window.start / HOUR for window in counted],
-        [window.counts.get(counter, 0) / window.seconds for window in counted],
-    )
 
 
 def memory_slopes(log: EventLog) -> dict[str, Slope | None]:

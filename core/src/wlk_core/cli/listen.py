@@ -120,6 +120,7 @@ def listen(
         )
         run = LiveRun(
             source=source,
+            processor=processor,
             session=session,
             view=view,
             writer=Writer("text", output, by_line=results.isatty() and view.is_live),

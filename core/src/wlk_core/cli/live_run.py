@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wlk_core.cli.live_view import LiveView
     from wlk_core.cli.writers import Outcome, WavFile, Writer
     from wlk_core.microphone import Microphone
+    from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Session
     from wlk_core.session.events import Event
 
@@ -45,6 +46,7 @@ class LiveRun:
     """One call of the command, from the first sample to the last word."""
 
     source: Microphone | FileSource
+    processor: OnlineProcessor
     session: Session
     view: LiveView
     writer: Writer
@@ -135,10 +137,12 @@ class LiveRun:
                 self.view.note(str(event.span.speaker))
             elif isinstance(event, Lag) and not self._has_lagged:
                 self._has_lagged = True
+                stats = self.processor.stats
+                factor = stats.busy_seconds / max(stats.audio_seconds - event.seconds, 0.1)
                 self._line(
-                    f"{self.outcome.model} is too slow for live audio on this machine, and leaves "
-                    "out ticks until it has caught up; choose a smaller model, or longer ticks "
-                    "with --option tick_seconds=SECONDS"
+                    f"{self.outcome.model} is too slow for live audio: it takes {factor:.1f} s for "
+                    "a second of audio on this machine, and leaves out ticks until it has caught "
+                    "up; choose a smaller model, or longer ticks with --option tick_seconds=SECONDS"
                 )
             elif isinstance(event, AudioGap):
                 seconds = event.end - event.start

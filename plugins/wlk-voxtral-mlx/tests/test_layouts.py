@@ -148,7 +148,7 @@ def test_a_configuration_may_leave_out_the_windows():
 
 
 @pytest.mark.parametrize("engine", ["native", "voxmlx"])
-@pytest.mark.parametrize("bits", [4, 6, 8])
+@pytest.mark.parametrize("bits", [4, 6])
 def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engine):
     """Matrices that groups do not divide stay as they are; all others are packed."""
     if engine == "voxmlx":
@@ -174,17 +174,6 @@ def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engin
     assert state.nbytes > 0
 
 
-def test_a_quantization_that_cannot_be_read_is_named(write, tmp_path):
-    """The message gives the number of bits and its key."""
-    config = {"quantization": {"bits": 7, "group_size": 64}}
-    directory = write(tmp_path / "odd", "voxmlx", config=config)
-
-    with pytest.raises(
-        ModelNotFoundError, match=r"Invalid enum value 7 - at `\$\.quantization\.bits`"
-    ):
-        load_backend("voxtral-mlx", str(directory))
-
-
 def test_packed_weights_without_a_declaration_are_named(write, random_weights, tmp_path):
     """Scales without a quantization in the configuration are refused."""
     weights = {**random_weights, "adapter.w_in.scales": mx.zeros((64, 4))}
@@ -203,15 +192,6 @@ def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_pa
     directory = write(tmp_path / "holes", layout, weights=weights)
 
     with pytest.raises(ModelNotFoundError, match=f"{layout} layout .*2 weights are missing"):
-        load_backend("voxtral-mlx", str(directory))
-
-
-def test_a_weight_of_another_size_is_named(write, random_weights, tmp_path):
-    """A configuration that belongs to other weights is refused."""
-    weights = {**random_weights, "language_model.norm.weight": mx.zeros((63,))}
-    directory = write(tmp_path / "sizes", "Mistral", weights=weights)
-
-    with pytest.raises(ModelNotFoundError, match=r"it has dim=64, and the weights have 63"):
         load_backend("voxtral-mlx", str(directory))
 
 

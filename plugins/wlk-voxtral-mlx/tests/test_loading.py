@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+import sys
 
 import mlx.core as mx
 import pytest
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
-from wlk_voxtral_mlx.mlx import voxmlx_model, weights
+from wlk_voxtral_mlx.mlx import weights
 
 needs_voxmlx = pytest.mark.skipif(
     find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'"
@@ -25,7 +26,7 @@ def test_a_gpu_that_is_absent_is_named():
 
 def test_voxmlx_that_is_absent_is_named(monkeypatch):
     """The native modules never replace it in silence."""
-    monkeypatch.setattr(voxmlx_model, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "voxmlx.weights", None)
 
     with pytest.raises(BackendUnavailable, match=r"pip install 'wlk-voxtral-mlx\[voxmlx\]'"):
         load_backend("voxtral-mlx", "digits", engine="voxmlx")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.util import find_spec
 
 import pytest
 
@@ -74,16 +73,3 @@ def test_drafts_change_no_id(lively, backend, delay_steps):
     assert runs[lively, 1][0] == runs[lively, 8][0]
     assert runs[backend, 1][0] == runs[backend, 8][0]
     assert passes[1] < passes[0] / 2
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
-def test_the_modules_of_voxmlx_equal_the_native_ones(backend):
-    """They contain the same weights: the words and times are the same."""
-    audio = load_clip("demo").audio
-    with load_backend("voxtral-mlx", "digits", engine="voxmlx") as other:
-        ids, driver = streamed(other, audio, chunk=1.0)
-    expected, native = streamed(backend, audio, chunk=1.0)
-
-    assert expected == ids
-    assert native.tokens == driver.tokens

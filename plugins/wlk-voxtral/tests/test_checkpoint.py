@@ -43,12 +43,9 @@ def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):
     [
         ("tekken.json", None, r"contains no tekken\.json, .*; pull the model again, or copy"),
         ("tekken.json", "{}", r"tekken\.json is not a tokenizer of .*field `config`; pull the"),
-        ("tekken.json", "[]", r"tekken\.json is invalid: Expected `object`"),
-        ("wlk.json", "{", r"wlk\.json is damaged: .*; pull the model again"),
         ("wlk.json", '{"delays_ms": 240}', r"wlk\.json is invalid: .*delays_ms"),
-        ("wlk.json", '{"dtype": "int8"}', r"is invalid: .*dtype"),
     ],
-    ids=["no tokenizer", "another file", "list", "damaged settings", "no list", "unknown type"],
+    ids=["no tokenizer", "another file", "no list"],
 )
 def test_a_directory_without_a_sound_checkpoint_is_refused(model, file, content, message):
     """The message names the file and what helps."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-import threading
 
 import attrs
 from hypothesis import given
@@ -81,37 +80,6 @@ def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(setting
 
     assert [32, 1, 32] == [counters.decoder_positions for counters in work]
     assert [256, 8, 256] == [counters.encoder_frames for counters in work]
-
-
-def test_the_silence_is_computed_once_by_threads_too(settings):
-    """Streams that begin at the same time wait for the first of them."""
-    network = ToyNetwork()
-    engine = VoxtralEngine(network, settings)
-    threads = [threading.Thread(target=decode, args=(engine, [1])) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert 1 == sum(width > 1 for width in network.widths)
-
-
-def test_the_work_of_a_call_is_counted(settings):
-    """Each forward pass is a decoder forward and a host sync over its positions."""
-    network = ToyNetwork(pads=1.1, min_margin=0.0)
-    engine = VoxtralEngine(network, settings)
-    decode(engine, [1])
-    network.widths.clear()
-    _, state = decode(engine, [20])
-    _, _, work = engine.decode(mel_of(24), state, delay_steps=6, draft_steps=8)
-
-    assert [8, 8, 8] == network.widths[-3:]
-    assert (192, 24, 3, 3) == (
-        work.encoder_frames,
-        work.decoder_positions,
-        work.decoder_forwards,
-        work.host_syncs,
-    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 import json
 import math
 from pathlib import Path
-import shutil
 import sys
 from types import ModuleType
 
@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from wlk_conformance.testing import noise
-from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
+from wlk_core import BackendUnavailable, load_backend
 from wlk_core.streaming import LogMel
 
 
@@ -90,12 +90,6 @@ def backend(plugin):
         yield loaded
 
 
-@pytest.fixture
-def checkpoint(plugin, tmp_path):
-    """Return a copy of the digits checkpoint that a test may damage."""
-    return shutil.copytree(plugin.folder / "digits", tmp_path / "model")
-
-
 def test_a_framework_that_cannot_be_imported_is_unavailable(plugin, monkeypatch):
     """Importing it may raise anything: the message has the reason and the command."""
 
@@ -110,31 +104,6 @@ def test_a_framework_that_cannot_be_imported_is_unavailable(plugin, monkeypatch)
 
     with pytest.raises(BackendUnavailable, match=r"undefined symbol.*pip install .*wlk-voxtral"):
         load_backend(plugin.backend, "digits")
-
-
-@pytest.mark.parametrize(
-    ("role", "content", "message"),
-    [
-        ("tokenizer", None, r"contains no tekken\.json"),
-        ("tokenizer", "{}", "not a tokenizer of Voxtral Realtime"),
-        ("weights", None, "expected a Voxtral Realtime model"),
-        ("weights", "not a file of tensors", r"is damaged|cannot be read|could not be loaded"),
-        ("config", "{", "is damaged"),
-        ("config", "{}", r"expected a Voxtral|describes no Voxtral"),
-    ],
-)
-def test_a_damaged_checkpoint_is_refused(plugin, checkpoint, role, content, message):
-    """What is missing or broken is reported in one line."""
-    names = {"tokenizer": "tekken.json", "weights": plugin.weights, "config": plugin.config}
-    file = checkpoint / names[role]
-    if content is None:
-        file.unlink()
-    else:
-        file.write_text(content)
-
-    with pytest.raises(ModelNotFoundError, match=message) as caught:
-        load_backend(plugin.backend, str(checkpoint))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
@@ -158,24 +127,20 @@ def values_in(file):
     return sum(math.prod(entry["shape"]) for name, entry in header.items() if name[0] != "_")
 
 
-def test_the_digits_checkpoint_runs_in_float32(backend):
-    """A small model pays for half precision, so the checkpoint declares float32."""
-    assert 1e-3 == backend.engine.network.min_margin
+def test_half_precision_needs_a_wider_margin(plugin, backend):
+    """The digits checkpoint declares float32; rounding of wide passes is coarser in bfloat16."""
+    with load_backend(plugin.backend, "digits", dtype="bfloat16") as half:
+        margins = [each.engine.network.min_margin for each in (backend, half)]
 
-
-def test_half_precision_needs_a_wider_margin(plugin):
-    """Its predictions in a wide pass differ by more from those of single steps."""
-    with load_backend(plugin.backend, "digits", dtype="bfloat16") as loaded:
-        assert 0.25 == loaded.engine.network.min_margin
+    assert [1e-3, 0.25] == margins
 
 
 def test_a_state_is_never_changed(backend):
     """The same call on the same state gives the same answer, so a failed call can be repeated."""
-    engine = backend.engine
+    decode = partial(backend.engine.decode, delay_steps=6, draft_steps=8)
     mel = LogMel()(noise(1.0, level=0.1, seed=7)[: 8 * 1280 + 240])
-    _, state, _ = engine.decode(mel, None, delay_steps=6, draft_steps=8)
-    answers = [engine.decode(mel, state, delay_steps=6, draft_steps=8) for _ in range(2)]
-    (first, new_state, _), (again, same_state, _) = answers
+    _, state, _ = decode(mel, None)
+    (first, new_state, _), (again, same_state, _) = (decode(mel, state) for _ in range(2))
 
     assert first == again
     assert new_state.nbytes == same_state.nbytes

@@ -128,37 +128,6 @@ def test_text_that_outlasts_the_padding_is_decoded_to_its_end(stream_of):
     assert "Donaudampfschifffahrtsgesellschaft" == driver.text
 
 
-def test_a_word_divided_by_a_silence_is_whole(stream_of):
-    """The part of a word before a silence is kept, and no part comes twice."""
-    driver = stream_of(ScriptedDecoder(script(at12=" transcription")))
-    driver.feed(noise(1.0))
-    assert () == driver.tokens
-    driver.start_silence()
-    assert "transcription" == driver.text
-    driver.start_silence()
-    driver.processor.end_silence(30.0)
-    driver.feed(noise(1.2))
-    driver.finish()
-
-    assert "transcription transcription" == driver.text
-    assert driver.tokens[1].start >= 31.0
-
-
-@pytest.mark.parametrize("chunk", [0.08, 0.3, 2.0])
-def test_times_do_not_depend_on_the_chunks(stream_of, chunk):
-    """Quiet audio that comes in the same chunk changes nothing about a word in front of it."""
-    audio = np.concatenate([noise(3.0, level=0.01, seed=4), noise(3.0, level=1e-6, seed=5)])
-    audio[35_840:44_800] += noise(1.0, level=0.2, seed=6)[:8_960]  # up to the end of step 34
-    ids = script(at34=" word")
-    drivers = [stream_of(ScriptedDecoder(ids)) for _ in range(2)]
-    for driver, seconds in zip(drivers, (6.0, chunk), strict=True):
-        driver.feed(audio, chunk_seconds=seconds)
-        driver.finish()
-
-    assert pytest.approx(2.24) == drivers[0].tokens[0].start
-    assert drivers[0].tokens == drivers[1].tokens
-
-
 def test_the_growing_word_is_the_hypothesis(stream_of):
     """The hypothesis is the part of the word that was decoded so far."""
     driver = stream_of(ScriptedDecoder(script(at2=" seven")))

@@ -103,14 +103,17 @@ def load(
 
     """
     address = Address.parse(model)
-    endpoint = Endpoint(address=address, key=read_key(api_key_env), tls=tls_context(ca_file))
+    endpoint = Endpoint(
+        address=address,
+        key=read_key(api_key_env),
+        key_variable=api_key_env,
+        tls=tls_context(ca_file),
+        timeout_seconds=timeout_seconds,
+    )
     if not address.is_encrypted and not address.is_local:
         logger.warning("key and audio go to %s without encryption", address.url)
     logger.info("audio goes to %s", address.url)
-    server = Server(
-        endpoint, key_variable=api_key_env, timeout_seconds=timeout_seconds, dialect=dialect
-    )
-    return RealtimeBackend(spec, server, model=model)
+    return RealtimeBackend(spec, Server(endpoint, dialect=dialect), model=model)
 
 
 def _open_stream(

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_core.languages import NAMES
 from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["REALTIME", "wlk_backends"]
-
-# The languages that a server may declare, those of the multilingual Whisper models:
-# openai/whisper, whisper/tokenizer.py; "yue" came with large-v3.
-_LANGUAGES: tuple[str, ...] = (
-    "en", "zh", "de", "es", "ru", "ko", "fr", "ja", "pt", "tr", "pl", "ca", "nl", "ar", "sv", "it",
-    "id", "hi", "fi", "vi", "he", "uk", "el", "ms", "cs", "ro", "da", "hu", "ta", "no", "th", "ur",
-    "hr", "bg", "lt", "la", "mi", "ml", "cy", "sk", "te", "fa", "lv", "bn", "sr", "az", "sl", "kn",
-    "et", "mk", "br", "eu", "is", "hy", "ne", "mn", "bs", "kk", "sq", "sw", "gl", "mr", "pa", "si",
-    "km", "sn", "yo", "so", "af", "oc", "ka", "be", "tg", "sd", "gu", "am", "yi", "lo", "uz", "fo",
-    "ht", "ps", "tk", "nn", "mt", "sa", "lb", "my", "bo", "tl", "mg", "as", "tt", "haw", "ln", "ha",
-    "ba", "jw", "su", "yue",
-)  # fmt: skip
 
 # What any server may have.  A loaded backend declares what its server does.
 REALTIME = BackendSpec(
@@ -69,7 +58,7 @@ REALTIME = BackendSpec(
             "bounded-state",
         }
     ),
-    languages=_LANGUAGES,
+    languages=tuple(NAMES),  # what a server may declare
     max_delay=3.0,
     max_concurrent_calls=64,  # a call waits for the network, not for this machine
     preference=None,  # never a default, because it sends audio away

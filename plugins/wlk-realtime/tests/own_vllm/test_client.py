@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from bursts import spoken, true_end
-from connection_app import StubEngine, running
-from digits_model import DigitsModel
 import numpy as np
 import pytest
 
-from wlk_conformance.testing.digits import load_clip
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
 
@@ -63,20 +58,6 @@ def test_utterances_between_silences_lose_nothing(backend):
     assert_bursts(second, BURSTS, origin=3.8)
 
 
-def test_a_long_utterance_is_divided_before_max_model_len(url, engine):
-    """No word is lost or doubled where generations meet."""
-    bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(60)]
-    engine.max_model_len = 39 + 10 + 130
-    with load_backend("realtime", url, timeout_seconds=60) as backend:
-        stream = backend.create_processor()
-        stream.insert_audio_chunk(spoken(*bursts, seconds=42.5))
-        tokens = stream.finish().committed
-        stream.close()
-
-    assert_bursts(tokens, bursts)
-    assert engine.generations > 6
-
-
 def test_an_engine_that_fails_loses_no_word(backend, engine):
     """The error can be tried again, on another session."""
     stream = backend.create_processor()
@@ -102,23 +83,3 @@ def test_a_closed_stream_aborts_its_request(backend, engine):
     stream.close()
 
     assert of_handshake != engine.aborted.get(timeout=60)
-
-
-def test_digits_have_the_times_of_voxtral_here():
-    """The tokens of the digits checkpoint, through vLLM's connection."""
-    audio = load_clip("demo").audio
-    audio = np.rint(audio * 32_768).clip(-32_768, 32_767).astype(np.float32) / 32_768
-    with load_backend("voxtral-hf", "digits") as local:
-        stream = local.create_processor()
-        here = [*fed(stream, audio), *stream.finish().committed]
-        stream.close()
-        engine = StubEngine(partial(DigitsModel, local.engine))
-        with running(engine) as url, load_backend("realtime", url, timeout_seconds=300) as remote:
-            stream = remote.create_processor()
-            there = [*fed(stream, audio), *stream.finish().committed]
-            stream.close()
-
-    assert [token.text for token in here] == [token.text for token in there]
-    assert [token.start for token in here] == pytest.approx([token.start for token in there])
-    assert [t.end for t in here] == pytest.approx([t.end for t in there], abs=STEP_SECONDS + 1e-6)
-    assert len(here) > 5

@@ -29,18 +29,7 @@ def test_a_model_is_the_address_of_a_server(reference, host, models, model):
 
 
 @pytest.mark.parametrize(
-    "reference",
-    [
-        None,
-        "",
-        "base",
-        "owner/model",
-        "./model",
-        "http://gpu/v1",
-        "ws://",
-        "ws://gpu:0/",
-        "ws://a b",
-    ],
+    "reference", [None, "owner/model", "http://gpu/v1", "ws://gpu:0/", "ws://a b"]
 )
 def test_anything_else_is_a_model_that_cannot_be_found(reference):
     """The message shows how an address is written."""
@@ -55,21 +44,13 @@ def test_an_address_contains_no_password():
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])
-def test_offline_mode_allows_this_machine(host, monkeypatch):
-    """No audio leaves it."""
+def test_offline_mode_allows_this_machine_alone(monkeypatch):
+    """No audio leaves it; the message names the address and what to do."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
-    assert Address.parse(f"ws://{host}:8000/v1/realtime").is_local
-
-
-@pytest.mark.parametrize("host", ["gpu", "192.168.1.2", "localhost.evil.example"])
-def test_offline_mode_refuses_other_machines(host, monkeypatch):
-    """The message names the address and what to do."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-    with pytest.raises(BackendUnavailable, match=f"{host}.*network is switched off"):
-        Address.parse(f"ws://{host}:8000/v1/realtime")
+    assert Address.parse("ws://127.1.2.3:8000/v1/realtime").is_local
+    with pytest.raises(BackendUnavailable, match=r"localhost\.evil.*network is switched off"):
+        Address.parse("ws://localhost.evil.example:8000/v1/realtime")
 
 
 def test_a_key_comes_from_the_environment(monkeypatch):
@@ -96,16 +77,12 @@ def test_a_key_is_sent_as_the_server_reads_it(host, key, names):
     assert all(value.removeprefix("Bearer ") == key for value in endpoint.headers.values())
 
 
-def test_a_key_in_place_of_a_variable_is_not_shown():
-    """It would be in the logs."""
+def test_a_key_that_cannot_be_one_is_refused(monkeypatch):
+    """A key in place of a variable would be in the logs; two keys are none."""
+    monkeypatch.setenv("SOME_KEY", "a b")
+
     with pytest.raises(OptionError, match="never the key itself") as raised:
         read_key("sk-secret")
     assert "secret" not in str(raised.value)
-
-
-def test_a_broken_key_is_refused(monkeypatch):
-    """Two keys, or a line break in one."""
-    monkeypatch.setenv("SOME_KEY", "a b")
-
     with pytest.raises(BackendUnavailable, match="export SOME_KEY"):
         read_key("SOME_KEY")

@@ -36,7 +36,7 @@ class QuickClient(SlowClient):
 def test_a_stream_that_closes_last_waits_for_those_that_still_close():
     """The thread of the sockets ends with the last close, not with the last call of it."""
     endpoint = Endpoint(address=Address.parse("ws://127.0.0.1:8000/v1/realtime"))
-    server = Server(endpoint, key_variable="KEY", timeout_seconds=30.0)
+    server = Server(endpoint)
     slow, quick = SlowClient(), QuickClient()
     server._clients |= {slow, quick}
     with ThreadPoolExecutor(1) as threads:

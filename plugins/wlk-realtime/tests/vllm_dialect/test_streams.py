@@ -109,18 +109,6 @@ def test_an_utterance_longer_than_the_context_loses_nothing():
     assert " " == tokens[30].text[0]
 
 
-def test_audio_that_does_not_fit_waits_for_the_end():
-    """One insert of several contexts is sent in their order."""
-    bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(60)]
-    server = SmallVllm(max_model_len=39 + 10 + 130)
-    with stream_at(server) as stream:
-        stream.insert_audio_chunk(spoken(*bursts, seconds=42.5))
-        tokens = stream.finish().committed
-
-    assert [start for start, _ in bursts] == pytest.approx([token.start for token in tokens])
-    assert 0 == server.dropped_samples
-
-
 @pytest.mark.parametrize(
     "server",
     [SmallVllm(merge=2), SmallVllm(tokens=lambda count: count + 1)],
@@ -154,16 +142,17 @@ def test_what_is_declared_is_what_the_handshake_showed():
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "message"),
+    ("server", "model", "options", "message"),
     [
-        ("#large", {}, "does not exist"),
-        ("", {"dialect": "openai"}, "leave the option dialect out"),
+        (SmallVllm(), "#large", {}, "does not exist"),
+        (SmallVllm(), "", {"dialect": "openai"}, "leave the option dialect out"),
+        (SmallVllm(max_model_len=100), "", {}, "--max-model-len"),
     ],
 )
-def test_a_server_that_is_not_the_wanted_one(model, options, message):
+def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
     """One line with the address."""
     with (
-        running(SmallVllm()) as url,
+        running(server) as url,
         load_backend("realtime", url + model, **options) as backend,
         pytest.raises(BackendError, match=message) as raised,
     ):
@@ -171,16 +160,6 @@ def test_a_server_that_is_not_the_wanted_one(model, options, message):
 
     assert url in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_context_that_is_too_short_is_refused():
-    """The message names vLLM's option."""
-    with (
-        running(SmallVllm(max_model_len=100)) as url,
-        load_backend("realtime", url) as backend,
-        pytest.raises(BackendError, match="--max-model-len"),
-    ):
-        backend.warmup()
 
 
 def test_a_generation_that_ends_by_itself_is_decoded_again():
@@ -202,18 +181,3 @@ def test_a_generation_that_ends_by_itself_is_decoded_again():
     assert ["max_model_len" in str(error) for error in failures] == [True]
     assert failures[0].retryable
     assert [start for start, _ in bursts] == pytest.approx([token.start for token in tokens])
-
-
-def test_counts_that_disagree_later_are_one_line_with_the_address():
-    """A server that begins to merge texts breaks the stream, and no word has a wrong time."""
-    server = SmallVllm()
-    with running(server) as url, load_backend("realtime", url, timeout_seconds=60) as backend:
-        stream = backend.create_processor()
-        server.tokens = lambda count: count - 1
-        fed(stream, UTTERANCE)
-        with pytest.raises(BackendError, match="which are 54 of each") as raised:
-            stream.finish()
-        stream.close()
-
-    assert url in str(raised.value)
-    assert "\n" not in str(raised.value)

@@ -59,8 +59,7 @@ def _config(directory: Path) -> dict[str, Any]:
     config = read_json_table(path)
     if config.get("model_type") == "voxtral_realtime" and "audio_config" in config:
         if any(directory.glob("model*.safetensors")):
-            _refuse_quantized(directory, config)
-            _refuse_adapter(directory)
+            _refuse_what_is_not_read(directory, config)
             return read_json_table(path, ConfigSchema)
         found = "config.json without model*.safetensors"
     elif "multimodal" in config:
@@ -79,21 +78,18 @@ def _config(directory: Path) -> dict[str, Any]:
     )
 
 
-def _refuse_adapter(directory: Path) -> None:
+def _refuse_what_is_not_read(directory: Path, config: dict[str, Any]) -> None:
     if (directory / ADAPTER).exists():
         raise ModelNotFoundError(
             f"{directory} contains {ADAPTER}: an adapter, which the backend voxtral-hf does not "
             "read; merge it into the model with peft, or remove the file"
         )
-
-
-def _refuse_quantized(directory: Path, config: dict[str, Any]) -> None:
     quantization = config.get("quantization_config") or config.get("quantization")
-    if quantization is None:
-        return
-    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
-    raise ModelNotFoundError(
-        f"the weights in {directory} are quantized ({method or json.dumps(quantization)[:60]}), "
-        "which the backend voxtral-hf does not read; take a model in bfloat16, or one in 4 or 6 "
-        "bits with: wlk-core pull mini-4bit --backend voxtral-mlx"
-    )
+    if quantization is not None:
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+        raise ModelNotFoundError(
+            f"the weights in {directory} are quantized "
+            f"({method or json.dumps(quantization)[:60]}), which the backend voxtral-hf does not "
+            "read; take a model in bfloat16, or one in 4 or 6 bits with: "
+            "wlk-core pull mini-4bit --backend voxtral-mlx"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wlk_core.plugins import LoadedBackend
 from wlk_voxtral.engine import DecodeRequest, cut_answer
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["loaded_backend"]
 
 
-def loaded_backend(
-    spec: BackendSpec, engine: VoxtralEngine[Any, Any, Any]
-) -> LoadedBackend[VoxtralEngine[Any, Any, Any]]:
+def loaded_backend(spec: BackendSpec, engine: VoxtralEngine) -> LoadedBackend[VoxtralEngine]:
     """Return the backend of *spec* around a loaded model."""
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warmup)
 
 
 def _open_stream(
-    engine: VoxtralEngine[Any, Any, Any], config: StreamConfig, calls: EngineCalls
+    engine: VoxtralEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
     """Return a function that makes recognizers; raises OptionError for an untrained delay."""
     settings = engine.settings
@@ -45,8 +43,8 @@ def _open_stream(
 
 
 def _step_decoder(
-    engine: VoxtralEngine[Any, Any, Any], calls: EngineCalls, delay_steps: int, draft_steps: int
-) -> StepDecoder[StreamState[Any, Any]]:
+    engine: VoxtralEngine, calls: EngineCalls, delay_steps: int, draft_steps: int
+) -> StepDecoder:
     """Return the engine call of a stream, which is taken together with others where it can be."""
     cut = partial(cut_answer, pad_id=engine.settings.tokenizer.pad_id)
     if not calls.is_batching:
@@ -54,19 +52,17 @@ def _step_decoder(
         return calls.wrap(decode_alone, cut=cut)
     decode = calls.wrap_batch(engine.decode_batch, cut=cut)
 
-    def decode_steps(
-        mel: NDArray[np.float32], state: StreamState[Any, Any] | None
-    ) -> DecodeAnswer[Any, Any]:
-        request: DecodeRequest[Any, Any] = DecodeRequest(
+    def decode_steps(mel: NDArray[np.float32], state: StreamState | None) -> DecodeAnswer:
+        request: DecodeRequest = DecodeRequest(
             mel=mel, state=state, delay_steps=delay_steps, draft_steps=draft_steps
         )
-        answer: DecodeAnswer[Any, Any] = decode(request)
+        answer: DecodeAnswer = decode(request)
         return answer
 
     return decode_steps
 
 
-def _warmup(engine: VoxtralEngine[Any, Any, Any], calls: EngineCalls) -> None:
+def _warmup(engine: VoxtralEngine, calls: EngineCalls) -> None:
     """Decode a step of silence, which also computes the opening of the default delay."""
     settings = engine.settings
     mel = silence_features(settings.log_mel, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -31,13 +31,8 @@ __all__ = [
 ]
 
 
-A = TypeVar("A")  # audio embeddings of a call
-E = TypeVar("E", bound="Cache")  # the encoder's cache
-K = TypeVar("K", bound="Cache")  # the decoder's KV cache
-
-
 @attrs.frozen(kw_only=True, eq=False)
-class StreamState(Generic[E, K]):
+class StreamState:
     """
     A point of an utterance between two calls: a value, so that a call can be repeated.
 
@@ -47,26 +42,22 @@ class StreamState(Generic[E, K]):
 
     positions: int = 0  #: of the decoder, so far
     known_ids: tuple[int, ...]
-    encoder_cache: E | None = None
-    kv_cache: K | None = None
+    encoder_cache: Cache | None = None
+    kv_cache: Cache | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of both caches."""
-        return self.encoder_bytes + (0 if self.kv_cache is None else self.kv_cache.nbytes)
-
-    @property
-    def encoder_bytes(self) -> int:
-        """Bytes of the encoder's cache."""
-        return 0 if self.encoder_cache is None else self.encoder_cache.nbytes
+        caches = (self.encoder_cache, self.kv_cache)
+        return sum(cache.nbytes for cache in caches if cache is not None)
 
 
 #: predictions, new state and work of a request
-DecodeAnswer: TypeAlias = tuple["Sequence[TokenPrediction]", StreamState[E, K], WorkCounters]
+DecodeAnswer: TypeAlias = tuple["Sequence[TokenPrediction]", StreamState, WorkCounters]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class DecodeRequest(Generic[E, K]):
+class DecodeRequest:
     """
     The next n steps of an utterance; see StepDecoder.
 
@@ -79,12 +70,12 @@ class DecodeRequest(Generic[E, K]):
     """
 
     mel: NDArray[np.float32]
-    state: StreamState[E, K] | None
+    state: StreamState | None
     delay_steps: int
     draft_steps: int
 
 
-class VoxtralEngine(Generic[A, E, K]):
+class VoxtralEngine:
     """
     A loaded model that any number of streams share.
 
@@ -92,27 +83,27 @@ class VoxtralEngine(Generic[A, E, K]):
     utterance.  The caches of a stream travel in its StreamState.
     """
 
-    def __init__(self, network: Network[A, E, K], settings: CheckpointSettings) -> None:
+    def __init__(self, network: Network, settings: CheckpointSettings) -> None:
         self.network = network
         self.settings = settings
-        self._openings: dict[int, StreamState[E, K]] = {}
+        self._openings: dict[int, StreamState] = {}
         self._lock = threading.Lock()
 
     def decode(
         self,
         mel: NDArray[np.float32],
-        state: StreamState[E, K] | None,
+        state: StreamState | None,
         *,
         delay_steps: int,
         draft_steps: int,
-    ) -> DecodeAnswer[E, K]:
+    ) -> DecodeAnswer:
         """Decode float32[8 n, mels], the next n steps of an utterance; see DecodeRequest."""
         request = DecodeRequest(
             mel=mel, state=state, delay_steps=delay_steps, draft_steps=draft_steps
         )
         return self.decode_batch([request])[0]
 
-    def decode_batch(self, requests: Sequence[DecodeRequest[E, K]]) -> list[DecodeAnswer[E, K]]:
+    def decode_batch(self, requests: Sequence[DecodeRequest]) -> list[DecodeAnswer]:
         """
         Decode the next steps of several utterances, in common passes where the network has them.
 
@@ -131,16 +122,16 @@ class VoxtralEngine(Generic[A, E, K]):
                 for (predictions, state, work), (_, opening) in zip(answers, openings, strict=True)
             ]
 
-    def _opening(self, delay_steps: int) -> tuple[StreamState[E, K], WorkCounters]:
+    def _opening(self, delay_steps: int) -> tuple[StreamState, WorkCounters]:
         """Return the state after all but the last step of the silence before an utterance."""
         with self._lock:  # the first stream of a delay computes it for all others
             if delay_steps in self._openings:
                 return self._openings[delay_steps], WorkCounters()
             tokenizer = self.settings.tokenizer
-            state: StreamState[E, K] = StreamState(known_ids=tokenizer.prompt(delay_steps))
+            state: StreamState = StreamState(known_ids=tokenizer.prompt(delay_steps))
             work = WorkCounters()
             if tokenizer.left_pad_steps > 1:
-                request: DecodeRequest[E, K] = DecodeRequest(
+                request: DecodeRequest = DecodeRequest(
                     mel=silence_features(self.settings.log_mel, tokenizer.left_pad_steps - 1),
                     state=None,
                     delay_steps=delay_steps,
@@ -151,8 +142,8 @@ class VoxtralEngine(Generic[A, E, K]):
             return state, work
 
     def _decode(
-        self, requests: Sequence[DecodeRequest[E, K]], states: Sequence[StreamState[E, K]]
-    ) -> list[DecodeAnswer[E, K]]:
+        self, requests: Sequence[DecodeRequest], states: Sequence[StreamState]
+    ) -> list[DecodeAnswer]:
         """Decode *requests* from *states* on."""
         tokenizer = self.settings.tokenizer
         encoder_rows = [
@@ -160,7 +151,7 @@ class VoxtralEngine(Generic[A, E, K]):
             for request, state in zip(requests, states, strict=True)
         ]
         encoded = self.network.encode_batch(encoder_rows)
-        rows: list[_RowDecoder[A, K]] = []
+        rows: list[_RowDecoder] = []
         for request, state, encoder_row, (audio, _) in zip(
             requests, states, encoder_rows, encoded, strict=True
         ):
@@ -176,7 +167,7 @@ class VoxtralEngine(Generic[A, E, K]):
                 _RowDecoder(audio, state.kv_cache, position=state.positions, decoding=decoding)
             )
         _decode_rows(self.network, rows)
-        answers: list[DecodeAnswer[E, K]] = []
+        answers: list[DecodeAnswer] = []
         for state, encoder_row, (_, encoder_cache), row in zip(
             states, encoder_rows, encoded, rows, strict=True
         ):
@@ -197,11 +188,11 @@ class VoxtralEngine(Generic[A, E, K]):
         return answers
 
 
-class _RowDecoder(Generic[A, K]):
+class _RowDecoder:
     """The decoder over the steps of one call of a stream, between two passes of the network."""
 
     def __init__(
-        self, audio: A, kv_cache: K | None, *, position: int, decoding: SpeculativeDecoding
+        self, audio: Any, kv_cache: Any, *, position: int, decoding: SpeculativeDecoding
     ) -> None:
         self._audio = audio
         self._position = position
@@ -210,7 +201,7 @@ class _RowDecoder(Generic[A, K]):
         self.kv_cache = kv_cache
         self.passes = self.positions = 0
 
-    def next_row(self) -> DecoderRow[A, K]:
+    def next_row(self) -> DecoderRow:
         """Return the arguments of the next pass."""
         return DecoderRow(
             token_ids=self.decoding.next_ids(),
@@ -220,7 +211,7 @@ class _RowDecoder(Generic[A, K]):
             position=self._position + self._kept,
         )
 
-    def accept(self, forward: ForwardPass[K], *, is_wide: bool) -> None:
+    def accept(self, forward: ForwardPass, *, is_wide: bool) -> None:
         """Take the outcome of the row; see SpeculativeDecoding."""
         width = len(forward.predictions)
         kept = self.decoding.accept(forward.predictions, is_wide=is_wide)
@@ -230,7 +221,7 @@ class _RowDecoder(Generic[A, K]):
         self.positions += width
 
 
-def _decode_rows(network: Network[Any, Any, K], rows: Sequence[_RowDecoder[Any, K]]) -> None:
+def _decode_rows(network: Network, rows: Sequence[_RowDecoder]) -> None:
     """
     Decode all steps of each row, with the next positions of all rows in each pass.
 
@@ -247,7 +238,7 @@ def _decode_rows(network: Network[Any, Any, K], rows: Sequence[_RowDecoder[Any, 
                 row.accept(forward, is_wide=is_wide)
 
 
-def cut_answer(answer: DecodeAnswer[E, K], share: float, *, pad_id: int) -> DecodeAnswer[E, K]:
+def cut_answer(answer: DecodeAnswer, share: float, *, pad_id: int) -> DecodeAnswer:
     """Return the answer of `decode` as if no text had come after the first *share* of its steps."""
     predictions, state, work = answer
     if not predictions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -29,13 +29,7 @@ class Cache(Protocol):
         ...
 
 
-A = TypeVar("A")  # audio embeddings of a call
-E = TypeVar("E", bound=Cache)  # the encoder's cache
-K = TypeVar("K", bound=Cache)  # the decoder's KV cache
-K_co = TypeVar("K_co", bound=Cache, covariant=True)
-
-
-class ForwardPass(Protocol[K_co]):
+class ForwardPass(Protocol):
     """The outcome of one forward pass of the decoder over several positions."""
 
     @property
@@ -44,17 +38,17 @@ class ForwardPass(Protocol[K_co]):
         ...
 
     @property
-    def kv_cache(self) -> K_co:
+    def kv_cache(self) -> Any:
         """The KV cache after all positions."""
         ...
 
-    def truncated(self, count: int) -> K_co:
+    def truncated(self, count: int) -> Any:
         """Return the KV cache after the first *count* positions, 0 < count."""
         ...
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class EncoderRow(Generic[E]):
+class EncoderRow:
     """
     The next steps of one stream for the encoder.
 
@@ -66,7 +60,7 @@ class EncoderRow(Generic[E]):
     """
 
     mel: NDArray[np.float32]
-    cache: E | None
+    cache: Any
     delay_steps: int
 
     @property
@@ -76,7 +70,7 @@ class EncoderRow(Generic[E]):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class DecoderRow(Generic[A, K]):
+class DecoderRow:
     """
     The next positions of one stream for the decoder.
 
@@ -90,15 +84,17 @@ class DecoderRow(Generic[A, K]):
     """
 
     token_ids: Sequence[int]
-    audio: A
+    audio: Any
     first: int
-    kv_cache: K | None
+    kv_cache: Any
     position: int
 
 
-class Network(Protocol[A, E, K]):
+class Network(Protocol):
     """
     A loaded model on its framework: weights and forward passes, nothing of a stream.
+
+    Any stands for tensors of the framework: the audio embeddings of a call, and caches.
 
     The answer of each row is that of the row alone, up to rounding.  The encoder may return lazy
     tensors.  After a decoder pass over its audio embeddings all caches are computed, because the
@@ -114,10 +110,10 @@ class Network(Protocol[A, E, K]):
         """Prepare the calling thread for the methods below, and wait for the device."""
         ...
 
-    def encode_batch(self, rows: Sequence[EncoderRow[E]]) -> Sequence[tuple[A, E]]:
+    def encode_batch(self, rows: Sequence[EncoderRow]) -> Sequence[tuple[Any, Cache]]:
         """Return audio embeddings and the encoder's new cache of each row."""
         ...
 
-    def forward_batch(self, rows: Sequence[DecoderRow[A, K]]) -> Sequence[ForwardPass[K]]:
+    def forward_batch(self, rows: Sequence[DecoderRow]) -> Sequence[ForwardPass]:
         """Run the decoder over the positions of each row, in one pass where it can."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming import LogMel, TokenPrediction
     from wlk_voxtral.detokenizer import TimedText
-    from wlk_voxtral.network import Cache
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
 __all__ = ["StepDecoder", "VoxtralRecognizer", "silence_features"]
@@ -34,15 +33,12 @@ _MARGIN_BEFORE = WINDOW_SAMPLES // 2
 _MARGIN_AFTER = WINDOW_SAMPLES // 2 - FRAME_SAMPLES
 
 
-S = TypeVar("S", bound="Cache")  # the state of an utterance between two engine calls
-
-
-class StepDecoder(Protocol[S]):
+class StepDecoder(Protocol):
     """An engine call for one stream; the engine keeps nothing of the stream."""
 
     def __call__(
-        self, mel: NDArray[np.float32], state: S | None
-    ) -> tuple[Sequence[TokenPrediction], S, WorkCounters]:
+        self, mel: NDArray[np.float32], state: Any
+    ) -> tuple[Sequence[TokenPrediction], Any, WorkCounters]:
         """
         Decode the next steps of an utterance.
 
@@ -68,7 +64,7 @@ def silence_features(log_mel: LogMel, steps: int) -> NDArray[np.float32]:
     return log_mel(np.zeros(samples, dtype=np.float32))
 
 
-class VoxtralRecognizer(Generic[S]):
+class VoxtralRecognizer:
     """
     Recognise audio in steps of 80 ms; text is emitted `delay_steps` after its audio.
 
@@ -82,14 +78,14 @@ class VoxtralRecognizer(Generic[S]):
     _buffer: AudioBuffer
     _text: StreamingDetokenizer
     _energy: EnergyContour
-    _state: S | None
+    _state: Any
     _decoded_steps: int  # so far; -1 is the last step of the silence in front of the utterance
     _committed_end: float  # of the last word, in seconds of the utterance
     _is_padded: bool
 
     def __init__(
         self,
-        decode: StepDecoder[S],
+        decode: StepDecoder,
         *,
         tokenizer: TekkenTokenizer,
         delay_steps: int,
@@ -178,8 +174,8 @@ class VoxtralRecognizer(Generic[S]):
         return self._commit(predictions, state, total, stop, is_padded=True)
 
     def _decode_steps(
-        self, start: int, stop: int, state: S | None
-    ) -> tuple[Sequence[TokenPrediction], S, WorkCounters]:
+        self, start: int, stop: int, state: Any
+    ) -> tuple[Sequence[TokenPrediction], Any, WorkCounters]:
         audio = self._audio(
             start * STEP_SAMPLES - _MARGIN_BEFORE, stop * STEP_SAMPLES + _MARGIN_AFTER
         )
@@ -196,7 +192,7 @@ class VoxtralRecognizer(Generic[S]):
     def _commit(
         self,
         predictions: Sequence[TokenPrediction],
-        state: S,
+        state: Any,
         work: WorkCounters,
         stop: int,
         *,

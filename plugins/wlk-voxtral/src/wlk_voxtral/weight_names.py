@@ -129,6 +129,10 @@ _INSIDE: dict[Layout, dict[str, str]] = {
     }
     for layout, tables in _PARTS.items()
 }
+_HALVES: dict[str, Literal["", "heads", "key_heads"]] = {
+    "attention.q_proj": "heads",
+    "attention.k_proj": "key_heads",
+}
 _PREFIX = re.compile(r"^(mm_streams_embeddings\.embedding_module|mm_whisper_embeddings|model)\.")
 _LAYER = re.compile(r"^(?P<stack>.*?layers)\.(?P<number>\d+)\.(?P<part>.+)$")
 
@@ -147,7 +151,8 @@ def module_weight(name: str) -> WeightName | None:
         if part is not None:
             stack = _OUR_STACKS[_STACKS[layout].index(layer["stack"])]
             ours = f"{stack}.{layer['number']}.{part}.{kind}"
-            return WeightName(ours, layout, _halves(layout, part))
+            halves = _HALVES.get(part, "") if layout == "transformers" else ""
+            return WeightName(ours, layout, halves)
     return None
 
 
@@ -156,11 +161,3 @@ def layout_of(names: list[str]) -> Layout | None:
     found = [weight.layout for name in names if (weight := module_weight(name)) is not None]
     ranked: list[Layout] = sorted(LAYOUTS, key=found.count, reverse=True)
     return ranked[0] if found else None
-
-
-def _halves(layout: Layout, part: str) -> Literal["", "heads", "key_heads"]:
-    if layout != "transformers":
-        return ""
-    if part == "attention.q_proj":
-        return "heads"
-    return "key_heads" if part == "attention.k_proj" else ""

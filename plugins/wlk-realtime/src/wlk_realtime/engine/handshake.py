@@ -78,7 +78,7 @@ class Handshake:
         if isinstance(session, dict):
             is_flat = "audio" not in session and "input_audio_transcription" in session
             self._openai = OpenAiServer(model=self._model, is_flat=is_flat)
-            return self._openai.open()
+            return OpenAiDialect(self._openai)
         if self._model is None:
             raise ServerMessageError("it lists no model; add its name to the address, #NAME")
         return VllmProbe(self._model, max_model_len=self._max_model_len)

@@ -53,10 +53,6 @@ class OpenAiServer:
     model: str | None = None
     is_flat: bool = False
 
-    def open(self) -> OpenAiDialect:
-        """Return a session at this server."""
-        return OpenAiDialect(self)
-
 
 class OpenAiDialect:
     """

@@ -78,10 +78,6 @@ class VllmServer:
     extra_steps: int = 0
     max_model_len: int | None = None
 
-    def open(self) -> VllmDialect:
-        """Return a session at this server."""
-        return VllmDialect(self)
-
     @property
     def delay_steps(self) -> int:
         """Steps by which text follows its audio."""
@@ -144,19 +140,17 @@ class VllmProbe:
         return []
 
     def _found(self) -> VllmServer:
-        counts = list(zip(self._counts, _PROBE_STEPS, strict=True))
-        extra = {deltas - steps for (deltas, _, _), steps in counts}
-        prompts = {prompt for _, _, prompt in self._counts}
+        (deltas, tokens, prompt), (more_deltas, more_tokens, same_prompt) = self._counts
         server = VllmServer(
             model=self._model,
             is_timed=True,
-            prompt_steps=max(prompt or 0 for prompt in prompts),
-            extra_steps=max(extra),
+            prompt_steps=prompt or 0,
+            extra_steps=deltas - _PROBE_STEPS[0],
             max_model_len=self._max_model_len,
         )
         is_timed = (
-            all(deltas == tokens for deltas, tokens, _ in self._counts)
-            and len(extra) == len(prompts) == 1
+            (deltas, more_deltas, prompt) == (tokens, more_tokens, same_prompt)
+            and more_deltas - deltas == _PROBE_STEPS[1] - _PROBE_STEPS[0]
             and 0 <= server.extra_steps <= _MAX_EXTRA_STEPS
             and server.delay_steps > 0
         )

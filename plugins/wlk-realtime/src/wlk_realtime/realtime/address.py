@@ -110,13 +110,17 @@ class Endpoint:
     Attributes:
         address: where the server listens.
         key: sent to it, None for none.
+        key_variable: the environment variable that it comes from, for messages.
         tls: the authorities that certificates are checked with, None for those of the system.
+        timeout_seconds: the time of a request, connecting included.
 
     """
 
     address: Address
     key: str | None = attrs.field(default=None, repr=False)
+    key_variable: str = "WLK_REALTIME_API_KEY"
     tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    timeout_seconds: float = 30.0
 
     @property
     def headers(self) -> dict[str, str]:

@@ -12,7 +12,8 @@ import httpx2
 from wlk_realtime.engine.handshake import Handshake
 from wlk_realtime.engine.marks import MARKS, MarksDialect
 from wlk_realtime.engine.messages import to_number
-from wlk_realtime.engine.vllm import VllmServer
+from wlk_realtime.engine.openai import OpenAiDialect
+from wlk_realtime.engine.vllm import VllmDialect, VllmServer
 from wlk_realtime.realtime.connection import Connection
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ class Declaration:
     What is known of a server; only a wlk-serve declares more than its dialect.
 
     Attributes:
-        has_marks: whether it is a wlk-serve.
         backend: the name of its backend.
         capabilities: those of its backend.
         languages: the codes that its backend takes or reports.
@@ -46,7 +46,6 @@ class Declaration:
 
     """
 
-    has_marks: bool = False
     backend: str = ""
     capabilities: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
@@ -61,7 +60,9 @@ class Declaration:
         """Return a session of *model* in the messages of the server."""
         if self.server is None:
             return MarksDialect(config, model=model)
-        return self.server.open()
+        if isinstance(self.server, VllmServer):
+            return VllmDialect(self.server)
+        return OpenAiDialect(self.server)
 
 
 async def fetch_declaration(endpoint: Endpoint, dialect: str) -> Declaration | None:
@@ -132,8 +133,9 @@ def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declarati
             continue
         bounds = declared.get("bounds")
         pairs = bounds.items() if isinstance(bounds, dict) else ()
-        declaration = Declaration(
-            has_marks=MARKS in _strings(declared.get("include")),
+        if MARKS not in _strings(declared.get("include")):
+            return None
+        return Declaration(
             backend=str(declared.get("backend", "")),
             capabilities=frozenset(_strings(declared.get("capabilities"))),
             languages=_strings(declared.get("languages")),
@@ -143,7 +145,6 @@ def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declarati
             recognises_digits=declared.get("recognises_digits") is True,
             vocabulary=_strings(declared.get("vocabulary")),
         )
-        return declaration if declaration.has_marks else None
     return None
 
 

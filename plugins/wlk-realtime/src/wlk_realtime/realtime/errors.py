@@ -19,8 +19,6 @@ from wlk_core.plugins import BackendError
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from wlk_realtime.realtime.address import Endpoint
 
 __all__ = ["EXPECTED_ERRORS", "backend_error", "is_transient"]
@@ -40,14 +38,10 @@ EXPECTED_ERRORS = (
 
 _UNAUTHORIZED = frozenset({401, 403})
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
-_WRONG_NAME = "write the address with a name of the certificate"
-_X509_REMEDIES: Mapping[int, str] = {
-    9: "check the clock of this machine",  # not yet valid
-    10: "renew the certificate of the server",  # expired
-    62: _WRONG_NAME,  # of a host
-    64: _WRONG_NAME,  # of an IP address
-}
-_TRUST = "name the file of its authority, or of the certificate itself, with: --option ca_file=FILE"
+_TRUST = (
+    "write the address with a name of the certificate, renew it, or name the file of its authority "
+    "or of the certificate itself with: --option ca_file=FILE"
+)
 _LOST = "no audio is lost: call again to connect again and go on"
 _WRITE = "write the address as --model ws://HOST:PORT/v1/realtime"
 
@@ -61,14 +55,14 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, OSError | ConnectionClosed | EOFError | InvalidMessage)
 
 
-def backend_error(error: Exception, endpoint: Endpoint, key_variable: str) -> BackendError:
+def backend_error(error: Exception, endpoint: Endpoint) -> BackendError:
     """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS."""
     if isinstance(error, ServerRefusalError):
         is_retryable = error.is_retryable
     else:
         is_protocol = isinstance(error, ServerMessageError | ProtocolError)
         is_retryable = is_protocol or is_transient(error)
-    line = " ".join(_explain(error, key_variable).split())
+    line = " ".join(_explain(error, endpoint.key_variable).split())
     if endpoint.key is not None:  # some servers repeat it
         line = line.replace(endpoint.key, "***")
     return BackendError(
@@ -90,9 +84,8 @@ def _explain(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
         case InvalidHandshake() | InvalidURI():
             return f"is not the WebSocket of a realtime server: {shortened(str(error))}; {_WRITE}"
         case ssl.SSLCertVerificationError():
-            remedy = _X509_REMEDIES.get(error.verify_code, _TRUST)
             reason = error.verify_message.rstrip(".")
-            return f"has a certificate that is not trusted ({reason}); {remedy}"
+            return f"has a certificate that is not trusted ({reason}); {_TRUST}"
         case ssl.SSLError():
             return (
                 f"does not speak TLS as expected ({error.reason or error}); a server without TLS "

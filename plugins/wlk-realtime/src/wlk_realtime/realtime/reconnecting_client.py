@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from wlk_realtime.engine.remote_stream import RemoteStream
 from wlk_realtime.realtime.connection import Connection
-from wlk_realtime.realtime.errors import (
-    EXPECTED_ERRORS,
-    backend_error,
-    is_transient,
-)
+from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error, is_transient
 
 if TYPE_CHECKING:
     from wlk_realtime.engine.requests import Decoded, Request
@@ -33,23 +29,12 @@ class ReconnectingClient:
     Args:
         endpoint: where the server listens.
         declaration: what it declares.
-        key_variable: the environment variable with its key, for messages.
-        timeout_seconds: the time of a request, connecting included.
 
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        declaration: Declaration,
-        *,
-        key_variable: str,
-        timeout_seconds: float,
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, declaration: Declaration) -> None:
         self._endpoint = endpoint
         self._declaration = declaration
-        self._key_variable = key_variable
-        self._timeout_seconds = timeout_seconds
         self._connection: Connection | None = None
         self._remote: RemoteStream | None = None
         self._connections = 0  # opened so far
@@ -68,11 +53,11 @@ class ReconnectingClient:
 
         """
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self._endpoint.timeout_seconds):
                 return await self._ask(request)
         except EXPECTED_ERRORS as error:
             await self._drop()
-            raise backend_error(error, self._endpoint, self._key_variable) from error
+            raise backend_error(error, self._endpoint) from error
         except BaseException:
             await self._drop()
             raise

@@ -33,24 +33,13 @@ class Server:
 
     Args:
         endpoint: where the server listens.
-        key_variable: the environment variable with its key, for messages.
-        timeout_seconds: the time of a request, connecting included.
         dialect: the messages that the server must speak, "auto" for any.
 
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        key_variable: str,
-        timeout_seconds: float,
-        dialect: str = "auto",
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, *, dialect: str = "auto") -> None:
         self.name = endpoint.address.url
         self._endpoint = endpoint
-        self._key_variable = key_variable
-        self._timeout_seconds = timeout_seconds
         self._dialect = dialect
         self._loop = EventLoopThread("wlk-realtime")
         self._lock = threading.Lock()
@@ -76,13 +65,13 @@ class Server:
 
     def _fetch_declaration(self) -> Declaration:
         async def fetch() -> Declaration | None:
-            async with asyncio.timeout(self._timeout_seconds):  # however slowly it answers
+            async with asyncio.timeout(self._endpoint.timeout_seconds):  # however slowly it answers
                 return await fetch_declaration(self._endpoint, self._dialect)
 
         try:
             declaration = self._loop.run(fetch())
         except EXPECTED_ERRORS as error:
-            raise backend_error(error, self._endpoint, self._key_variable) from error
+            raise backend_error(error, self._endpoint) from error
         finally:
             self._loop.stop()  # no stream is open yet: each needs the declaration
         if declaration is None:
@@ -97,12 +86,7 @@ class Server:
 
     def open_client(self) -> ReconnectingClient:
         """Return a client for a stream; it connects with its first request."""
-        client = ReconnectingClient(
-            self._endpoint,
-            self.declaration,
-            key_variable=self._key_variable,
-            timeout_seconds=self._timeout_seconds,
-        )
+        client = ReconnectingClient(self._endpoint, self.declaration)
         with self._lock:
             self._clients.add(client)
         return client

@@ -77,8 +77,12 @@ def encode(
     )
     rows = states.transpose(1, 2)
     packed = torch.cat([rows[row, :length] for row, length in enumerate(lengths)])
-    hidden = _layers(encoder, attention, packed)
-    return hidden, [
+    rotation = encoder.rotary_emb(packed, position_ids=attention.position_ids)
+    for index, layer in enumerate(encoder.layers):
+        normal = layer.self_attn_layer_norm(packed)
+        packed = packed + attend(attention, layer.self_attn, index, normal, rotation)
+        packed = packed + layer.mlp(layer.final_layer_norm(packed))
+    return encoder.norm(packed), [
         EncoderCache(kv_cache=kv_cache, padding=tuple(zip(CONVOLUTIONS, row_padding, strict=True)))
         for kv_cache, *row_padding in zip(attention.caches, *padding, strict=True)
     ]
@@ -89,16 +93,6 @@ def _last_frames(whole: Tensor, lengths: Sequence[int], left_pad: int) -> Sequen
     if min(lengths) == max(lengths):
         return whole[:, :, lengths[0] : lengths[0] + left_pad].clone().unbind()
     return [whole[row, :, length : length + left_pad].clone() for row, length in enumerate(lengths)]
-
-
-def _layers(encoder: Any, attention: AttentionPass, states: Tensor) -> Tensor:
-    cos, sin = encoder.rotary_emb(states, position_ids=attention.position_ids)
-    for index, layer in enumerate(encoder.layers):
-        normal = layer.self_attn_layer_norm(states)
-        states = states + attend(attention, layer.self_attn, index, normal, (cos, sin))
-        states = states + layer.mlp(layer.final_layer_norm(states))
-    normalized: Tensor = encoder.norm(states)
-    return normalized
 
 
 def attend(

@@ -88,9 +88,7 @@ class TorchNetwork:
         with self._lock, torch.inference_mode():
             yield
 
-    def encode_batch(
-        self, rows: Sequence[EncoderRow[EncoderCache]]
-    ) -> list[tuple[AudioSteps, EncoderCache]]:
+    def encode_batch(self, rows: Sequence[EncoderRow]) -> list[tuple[AudioSteps, EncoderCache]]:
         """Encode the next steps of several streams in one pass."""
         model = self.model.model
         frames, caches = encode(
@@ -107,7 +105,7 @@ class TorchNetwork:
             for row, embedded, cache in zip(rows, steps, caches, strict=True)
         ]
 
-    def forward_batch(self, rows: Sequence[DecoderRow[AudioSteps, PagedCache]]) -> list[TorchPass]:
+    def forward_batch(self, rows: Sequence[DecoderRow]) -> list[TorchPass]:
         """Run the decoder over positions of several streams in one pass."""
         model, pool = self.model, self._decoder_pool
         counts = [len(row.token_ids) for row in rows]
@@ -121,9 +119,14 @@ class TorchNetwork:
             pool, [row.kv_cache or pool.new_cache() for row in rows], counts
         )
         scales = self._row_scales([row.audio.delay_steps for row in rows], counts)
-        predictions = self._predictions(
-            model.lm_head(_layers(model.model.language_model, attention, states, scales)).float()
-        )
+        decoder = model.model.language_model
+        rotation = decoder.rotary_emb(states, position_ids=attention.position_ids)
+        for index, layer in enumerate(decoder.layers):
+            normal = layer.input_layernorm(states)
+            states = states + attend(attention, layer.self_attn, index, normal, rotation)
+            normal = layer.post_attention_layernorm(states) * scales[index]
+            states = states + layer.mlp(normal)
+        predictions = self._predictions(model.lm_head(decoder.norm(states)).float())
         passes: list[TorchPass] = []
         for count, kv_cache in zip(counts, attention.caches, strict=True):
             passes.append(TorchPass(predictions=predictions[:count], kv_cache=kv_cache))
@@ -163,14 +166,3 @@ class TorchNetwork:
         margin = best.values[:, 0] - best.values[:, 1]
         rows = torch.stack([best.indices[:, 0].float(), probability, margin], dim=-1)
         return predictions_of(rows.tolist())
-
-
-def _layers(decoder: Any, attention: AttentionPass, states: Tensor, scales: Tensor) -> Tensor:
-    rotation = decoder.rotary_emb(states, position_ids=attention.position_ids)
-    for index, layer in enumerate(decoder.layers):
-        normal = layer.input_layernorm(states)
-        states = states + attend(attention, layer.self_attn, index, normal, rotation)
-        normal = layer.post_attention_layernorm(states) * scales[index]
-        states = states + layer.mlp(normal)
-    normalized: Tensor = decoder.norm(states)
-    return normalized

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 import torch
 from transformers import VoxtralRealtimeConfig, VoxtralRealtimeForConditionalGeneration
 from transformers.utils import logging as transformers_logging
@@ -23,21 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["load_model"]
-
-# What transformers raises for damaged files: it checks little before it reads.
-_UNREADABLE = (
-    ArithmeticError,
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RuntimeError,
-    SafetensorError,
-    StrictDataclassError,  # a configuration whose values have other types
-)
-# torch has an exception of its own on CUDA only.
-_OUT_OF_MEMORY = ("DefaultCPUAllocator", "MPS backend out of memory")
 
 
 def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any:
@@ -70,11 +53,11 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
                 ignore_mismatched_sizes=True,  # _check_complete reports them in one line
             )
         model = loaded[0].to(device)
-    except (MemoryError, *_UNREADABLE) as error:
-        if _is_out_of_memory(error):
-            raise out_of_memory(
-                name, needed=needed, available=available, device=device.type, remedy=remedy
-            ) from error
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise out_of_memory(
+            name, needed=needed, available=available, device=device.type, remedy=remedy
+        ) from error
+    except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ModelNotFoundError(
             f"{directory} could not be loaded as a Voxtral Realtime model: "
@@ -87,12 +70,6 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
 def _remedy(dtype: torch.dtype) -> str:
     smaller = "" if dtype.itemsize < torch.float32.itemsize else "dtype=bfloat16, "
     return f"choose {smaller}another device, or a quantized model on the backend voxtral-mlx"
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _OUT_OF_MEMORY)
 
 
 def _check_complete(directory: Path, report: dict[str, Any]) -> None:

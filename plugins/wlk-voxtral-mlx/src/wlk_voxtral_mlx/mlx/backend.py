@@ -16,7 +16,7 @@ from wlk_voxtral.engine import VoxtralEngine
 from wlk_voxtral.weight_names import layout_of
 from wlk_voxtral_mlx.checkpoint import read_checkpoint
 from wlk_voxtral_mlx.mlx.network import MlxNetwork
-from wlk_voxtral_mlx.mlx.voxmlx_model import load_voxmlx, require_voxmlx
+from wlk_voxtral_mlx.mlx.voxmlx_model import load_voxmlx
 from wlk_voxtral_mlx.mlx.weights import WeightError, build_model, read_tensors, weight_bytes
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ def load(
     directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
     config, settings = read_checkpoint(directory, name=name)
     stream = shared_stream(device, install_hint=INSTALL_HINT)
-    if engine == "voxmlx":
-        require_voxmlx()
     mlx_dtype = DTYPES.get(settings.dtype or "") if dtype == "auto" else DTYPES[dtype]
     if config.quantization is not None:
         stream.warn_of_quantized(name)

@@ -75,17 +75,15 @@ class MlxNetwork:
         """Take the MLX stream that all threads share."""
         return self._stream.acquire()
 
-    def encode_batch(
-        self, rows: Sequence[EncoderRow[EncoderCache]]
-    ) -> list[tuple[AudioSteps, EncoderCache]]:
+    def encode_batch(self, rows: Sequence[EncoderRow]) -> list[tuple[AudioSteps, EncoderCache]]:
         """Encode the next steps of each stream."""
         return [self._encode(row) for row in rows]
 
-    def forward_batch(self, rows: Sequence[DecoderRow[AudioSteps, KVCache]]) -> list[MlxPass]:
+    def forward_batch(self, rows: Sequence[DecoderRow]) -> list[MlxPass]:
         """Run the decoder over the positions of each stream."""
         return [self._forward(row) for row in rows]
 
-    def _encode(self, row: EncoderRow[EncoderCache]) -> tuple[AudioSteps, EncoderCache]:
+    def _encode(self, row: EncoderRow) -> tuple[AudioSteps, EncoderCache]:
         embeddings, new_cache = encode(
             self.model,
             mx.array(row.mel),
@@ -97,7 +95,7 @@ class MlxNetwork:
         audio = AudioSteps(embeddings=embeddings, condition=condition, encoder_cache=new_cache)
         return audio, new_cache
 
-    def _forward(self, row: DecoderRow[AudioSteps, KVCache]) -> MlxPass:
+    def _forward(self, row: DecoderRow) -> MlxPass:
         window = self.config.decoder.window
         logits, whole = decode(
             self.model,

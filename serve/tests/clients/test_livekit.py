@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -68,6 +69,34 @@ async def talk(recognizer, audio, words):
             if len(" ".join(finals(events)).split()) >= words:
                 return events
     return events
+
+
+def through_a_restart(make, restartable, speech, words):
+    """Return the events of a stream whose server is restarted in mid-sentence, and status codes."""
+    codes = []
+
+    async def transcribe():
+        events, is_terminated = [], False
+        async with make() as plugin, plugin.stream() as stream:
+
+            @plugin.on("error")
+            def go_on(error):
+                codes.append(error.error.status_code)
+                if len(codes) == 1:
+                    restartable.restart()
+                    push(stream, speech(start=PAUSE) + SILENCE)
+
+            push(stream, speech(stop=PAUSE - 0.5))
+            async for event in stream:
+                events.append(event)
+                if event.type == Kind.INTERIM_TRANSCRIPT and not is_terminated:
+                    is_terminated = True
+                    restartable.terminate()
+                if len(" ".join(finals(events)).split()) >= words:
+                    break
+        return events
+
+    return run(transcribe), codes
 
 
 def test_a_stream_has_the_turns_of_the_command_line(server, expected, speech):
@@ -154,31 +183,8 @@ def test_a_recording_has_the_words_of_the_command_line(server, expected, speech)
 
 def test_a_restart_loses_no_word(restartable, expected, speech):
     """SIGTERM completes the open turn; the plugin reconnects and goes on."""
-    codes = []
-
-    async def transcribe():
-        events, is_terminated = [], False
-        options = {"use_realtime": True, "turn_detection": VAD}
-        async with recognizer(restartable, **options) as plugin, plugin.stream() as stream:
-
-            @plugin.on("error")
-            def go_on(error):
-                codes.append(error.error.status_code)
-                if len(codes) == 1:
-                    restartable.restart()
-                    push(stream, speech(start=PAUSE) + SILENCE)
-
-            push(stream, speech(stop=PAUSE - 0.5))
-            async for event in stream:
-                events.append(event)
-                if event.type == Kind.INTERIM_TRANSCRIPT and not is_terminated:
-                    is_terminated = True
-                    restartable.terminate()
-                if len(finals(events)) == len(expected.turns):
-                    break
-        return events
-
-    events = run(transcribe)
+    make = partial(recognizer, restartable, use_realtime=True, turn_detection=VAD)
+    events, codes = through_a_restart(make, restartable, speech, len(expected.words))
 
     assert [1012] == codes
     assert list(expected.turns) == finals(events)

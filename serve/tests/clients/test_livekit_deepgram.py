@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 REASON = "install livekit-plugins-deepgram, or run nox -s clients"
@@ -16,6 +18,7 @@ from .test_livekit import (  # noqa: E402 -- after the skip
     run,
     talk,
     text_of,
+    through_a_restart,
 )
 
 EDGES = {Kind.START_OF_SPEECH, Kind.FINAL_TRANSCRIPT, Kind.END_OF_SPEECH}
@@ -118,3 +121,13 @@ def test_flux_takes_other_settings_between_turns(server, expected, speech):
     first, second = preflights(events)
     assert [] == first
     assert [] != second
+
+
+@pytest.mark.parametrize("recognizer", [listener, flux])
+def test_a_restart_loses_no_word(restartable, expected, speech, recognizer):
+    """SIGTERM ends the turn with its words; the plugin reconnects and goes on."""
+    make = partial(recognizer, restartable)
+    events, codes = through_a_restart(make, restartable, speech, len(expected.words))
+
+    assert [1012] == codes
+    assert expected.text == " ".join(finals(events))

@@ -205,7 +205,7 @@ class FluxProtocol:
             message = self._info_message("EndOfTurn", event.audio_time, self._query.end_seconds)
             yield {**message, "trigger": trigger}
             self._turn += 1
-        self._turn_start, self._words, self._eager_text = None, [], None
+        self._turn_start, self._words, self._eager_text, self._marked_text = None, [], None, ""
         self._change_settings()
 
     def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:

@@ -1,0 +1,50 @@
+"""The test client of whisperlivekit, unmodified, at ``/asr``."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+import sys
+
+import pytest
+
+from .conftest import KEY
+
+RATE = 16_000
+PACKAGE = find_spec("whisperlivekit")
+if PACKAGE is None:
+    pytest.skip("install whisperlivekit, or run nox -s clients", allow_module_level=True)
+
+
+@pytest.fixture
+def client(monkeypatch, speech):
+    """Return its module, without the package around it, which imports torch, and without FFmpeg."""
+    path = Path(PACKAGE.origin).with_name("test_client.py")
+    spec = spec_from_file_location("whisperlivekit_test_client", path)
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclasses look there
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "load_audio_pcm", lambda _path: speech(RATE))
+    return module
+
+
+@pytest.mark.parametrize("speed", [0, 4])
+def test_the_last_state_has_the_words_of_the_command_line(server, expected, client, speed):
+    """A line is a turn, with its times; nothing may still change."""
+    address = server.address.replace("http:", "ws:").replace("/v1", f"/asr?token={KEY}")
+    result = asyncio.run(client.transcribe_audio("clip", address, speed=speed))
+
+    assert list(expected.turns) == [line["text"].strip() for line in result.lines if line["text"]]
+    assert "" == result.responses[-1]["buffer_transcription"]
+    assert {"active_transcription"} >= {each["status"] for each in result.responses[-5:]}
+
+
+def test_the_states_of_mode_diff_end_with_the_words_of_the_command_line(server, expected, client):
+    """Its client repeats a line that grows, so that the last line of each text counts."""
+    address = server.address.replace("http:", "ws:").replace("/v1", f"/asr?token={KEY}")
+    result = asyncio.run(client.transcribe_audio("clip", address, speed=0, mode="diff"))
+
+    texts = [line["text"].strip() for line in result.lines if line["text"]]
+    assert texts[-1] == expected.turns[-1]
+    assert expected.turns[0] in texts

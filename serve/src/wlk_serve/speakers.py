@@ -12,7 +12,7 @@ from wlk_core.session import Commit, SpeakerTurn, Timeline
 from wlk_core.session.timeline import TextLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from wlk_core.tokens import ASRToken, SpeakerSpan
 
@@ -109,7 +109,7 @@ class SpeakerSegments:
         taken: list[tuple[str, TextLine]] = []
         while self._utterances and self._utterances[0].is_over:
             utterance = self._utterances[0]
-            if not (self._is_over or self._is_certain(utterance.tokens)):
+            if not self._is_over and not all(map(self._is_certain, utterance.tokens)):
                 break
             self._utterances.popleft()
             lines = utterance.lines
@@ -118,10 +118,7 @@ class SpeakerSegments:
             self._spans = [span for span in self._spans if span.end > end - EPS]
         return taken
 
-    def _is_certain(self, tokens: Iterable[ASRToken]) -> bool:
-        return all(self._has_certain_speaker(token) for token in tokens)
-
-    def _has_certain_speaker(self, token: ASRToken) -> bool:
+    def _is_certain(self, token: ASRToken) -> bool:
         if any(span.start <= token.start and token.end <= span.end for span in self._spans):
             return True
         if self._clock < token.end + self._max_delay:

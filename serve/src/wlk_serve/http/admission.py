@@ -117,8 +117,9 @@ class Admission:
             RequestError: 403 for a foreign one.
 
         """
-        host = headers.get("host", "")
-        if not self._is_own_host(host.lower()):
+        host, sites = headers.get("host", "").lower(), self.origins
+        is_named = any(host == urlsplit(site).netloc for site in sites)
+        if self.is_local and not is_named and not is_loopback(_hostname(host)):
             raise RequestError(
                 f"expected the Host of this machine, got {host[:100]!r}; use http://127.0.0.1, or "
                 "start the server with --allow-origin for the site of its proxy",
@@ -126,7 +127,8 @@ class Admission:
                 code="invalid_host",
             )
         origin = headers.get("origin")
-        if origin is not None and not self._is_allowed(origin.lower(), host.lower()):
+        own = {f"http://{host}", f"https://{host}"}
+        if origin is not None and origin.lower() not in own | sites:
             raise RequestError(
                 f"pages of {origin[:100]!r} may not use this server; start it with --allow-origin",
                 status=403,
@@ -161,14 +163,6 @@ class Admission:
         if secret is None:
             return Client(key_id=own_id)
         return Client(key_id=own_id or secret.key_id, session=secret.session)
-
-    def _is_own_host(self, host: str) -> bool:
-        if not self.is_local or is_loopback(_hostname(host)):
-            return True
-        return any(host == urlsplit(origin).netloc for origin in self.origins)
-
-    def _is_allowed(self, origin: str, host: str) -> bool:
-        return origin in {f"http://{host}", f"https://{host}"} or origin in self.origins
 
 
 def _origin(text: str) -> str:

@@ -19,9 +19,8 @@ from wlk_serve.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from wlk_core.session.timeline import TextLine
     from wlk_core.tokens import ASRToken, SpeakerSpan
     from wlk_serve.sessions.protocol import Message
 
@@ -33,13 +32,15 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 @attrs.define(kw_only=True)
 class Item:
     """
-    One utterance; the joined deltas are the transcript.
+    One utterance.
 
     Attributes:
         id: its name on the wire.
         has_speech_started: whether `speech_started` was sent for it.
         start: stream time of its first audio in seconds.
         seconds: the length of its audio.
+        tokens: its words so far.
+        deltas: its text, which the joined deltas are.
 
     """
 
@@ -47,71 +48,8 @@ class Item:
     has_speech_started: bool = False
     start: float = 0.0
     seconds: float = 0.0
-    _tokens: list[ASRToken] = attrs.field(factory=list, init=False)
-    _deltas: Deltas = attrs.field(factory=Deltas, init=False)
-
-    def delta(
-        self, tokens: Sequence[ASRToken], *, has_logprobs: bool, begins_stream: bool = False
-    ) -> Message | None:
-        """Return the message for newly committed *tokens*, None where they add no text."""
-        self._tokens += tokens
-        delta = self._deltas.add(tokens, begins_stream=begins_stream)
-        if not delta:
-            return None
-        return {
-            "type": f"{_TRANSCRIPTION}.delta",
-            "item_id": self.id,
-            "content_index": 0,
-            "delta": delta,
-            **_details(tokens, has_logprobs=has_logprobs),
-        }
-
-    def completed(
-        self, *, has_logprobs: bool, labelled: Sequence[ASRToken] | None = None
-    ) -> Message:
-        """Return the last message of the item, with its tokens as *labelled* by now."""
-        tokens = self._tokens if labelled is None else labelled
-        message = {
-            "type": f"{_TRANSCRIPTION}.completed",
-            "item_id": self.id,
-            "content_index": 0,
-            "transcript": self._deltas.text,
-            "usage": {"type": "duration", "seconds": round_seconds(self.seconds)},
-            **_details(tokens, has_logprobs=has_logprobs),
-        }
-        if languages := detected_languages(self._tokens):
-            message["languages"] = languages
-        return message
-
-    def failed(self, error: dict[str, Any]) -> Message:
-        """Return the message that the item will not be completed."""
-        return {
-            "type": f"{_TRANSCRIPTION}.failed",
-            "item_id": self.id,
-            "content_index": 0,
-            "error": error,
-        }
-
-    def hypothesis(self, tokens: Iterable[ASRToken]) -> Message:
-        """Return the message of text that may still change, of which none is in a delta."""
-        shown = tuple(tokens)
-        return {
-            "type": "wlk.hypothesis",
-            "item_id": self.id,
-            "text": "".join(token.text for token in shown),
-            "words": word_records(shown),
-        }
-
-    def record(self) -> Message:
-        """Return the item object of the wire."""
-        return {
-            "id": self.id,
-            "object": "realtime.item",
-            "type": "message",
-            "status": "completed",
-            "role": "user",
-            "content": [{"type": "input_audio", "transcript": None}],
-        }
+    tokens: list[ASRToken] = attrs.field(factory=list)
+    deltas: Deltas = attrs.field(factory=Deltas)
 
 
 class Conversation:
@@ -164,13 +102,18 @@ class Conversation:
         item = self._speaking_item()
         if self._speakers is not None:
             tokens = self._speakers.extend(item.id, tokens)
-        delta = item.delta(tokens, has_logprobs=self.has_logprobs, begins_stream=begins_stream)
-        if delta is not None:
-            yield delta
+        item.tokens += tokens
+        if delta := item.deltas.add(tokens, begins_stream=begins_stream):
+            yield self._message("delta", item, delta=delta, **self._details(tokens))
 
     def hypothesis(self, tokens: Sequence[ASRToken]) -> Message:
-        """Return the message of text that may still change."""
-        return self._speaking_item().hypothesis(tokens)
+        """Return the message of text that may still change, of which none is in a delta."""
+        return {
+            "type": "wlk.hypothesis",
+            "item_id": self._speaking_item().id,
+            "text": "".join(token.text for token in tokens),
+            "words": word_records(tokens),
+        }
 
     def commit(self, seconds: float) -> Iterator[Message]:
         """Close the open item, whose audio is *seconds* long; `complete` follows."""
@@ -186,7 +129,14 @@ class Conversation:
         for kind in ("added", "done"):  # at once: the item is its audio, whatever the words are
             yield {
                 "type": f"conversation.item.{kind}",
-                "item": item.record(),
+                "item": {
+                    "id": item.id,
+                    "object": "realtime.item",
+                    "type": "message",
+                    "status": "completed",
+                    "role": "user",
+                    "content": [{"type": "input_audio", "transcript": None}],
+                },
                 "previous_item_id": previous,
             }
 
@@ -195,11 +145,19 @@ class Conversation:
         if not self._pending:
             return
         item = self._pending.popleft()
-        labelled = None
-        if self._speakers is not None:
-            labelled = self._speakers.labelled(item.id)
+        tokens: Sequence[ASRToken] = item.tokens
+        if self._speakers is not None:  # which know more speakers by now
+            tokens = self._speakers.labelled(item.id) or tokens
             self._speakers.end(item.id)
-        yield item.completed(has_logprobs=self.has_logprobs, labelled=labelled)
+        languages = detected_languages(item.tokens)
+        yield self._message(
+            "completed",
+            item,
+            transcript=item.deltas.text,
+            usage={"type": "duration", "seconds": round_seconds(item.seconds)},
+            **self._details(tokens),
+            **({"languages": languages} if languages else {}),
+        )
         yield from self._segments()
 
     def find_speaker(self, span: SpeakerSpan) -> Iterator[Message]:
@@ -232,7 +190,7 @@ class Conversation:
         self._pending.clear()
         self._open = None
         for item in items:
-            yield item.failed(error)
+            yield self._message("failed", item, error=error)
 
     def clear(self) -> None:
         """Abandon the open item."""
@@ -241,9 +199,30 @@ class Conversation:
             self._speakers.discard()
 
     def _segments(self) -> Iterator[Message]:
-        if self._speakers is not None:
-            for item_id, line in self._speakers.take():
-                yield _segment(item_id, self._new_id("seg"), line)
+        if self._speakers is None:
+            return
+        for item_id, line in self._speakers.take():
+            yield {
+                "type": f"{_TRANSCRIPTION}.segment",
+                "item_id": item_id,
+                "content_index": 0,
+                "id": self._new_id("seg"),
+                "start": round_seconds(line.start),
+                "end": round_seconds(line.end),
+                "speaker": speaker_name(line.speaker),
+                "text": line.text,
+                "words": word_records(line.tokens),
+            }
+
+    def _message(self, kind: str, item: Item, **fields: Any) -> Message:
+        identity = {"item_id": item.id, "content_index": 0}
+        return {"type": f"{_TRANSCRIPTION}.{kind}", **identity, **fields}
+
+    def _details(self, tokens: Sequence[ASRToken]) -> Message:
+        details: Message = {"words": word_records(tokens), **span_record(tokens)}
+        if self.has_logprobs:
+            details["logprobs"] = logprob_records(tokens)
+        return details
 
     def _open_item(self) -> Item:
         if self._open is None:
@@ -252,24 +231,3 @@ class Conversation:
 
     def _speaking_item(self) -> Item:
         return self._pending[0] if self._pending else self._open_item()
-
-
-def _segment(item_id: str, segment_id: str, line: TextLine) -> Message:
-    return {
-        "type": f"{_TRANSCRIPTION}.segment",
-        "item_id": item_id,
-        "content_index": 0,
-        "id": segment_id,
-        "start": round_seconds(line.start),
-        "end": round_seconds(line.end),
-        "speaker": speaker_name(line.speaker),
-        "text": line.text,
-        "words": word_records(line.tokens),
-    }
-
-
-def _details(tokens: Sequence[ASRToken], *, has_logprobs: bool) -> Message:
-    details: dict[str, Any] = {"words": word_records(tokens), **span_record(tokens)}
-    if has_logprobs:
-        details["logprobs"] = logprob_records(tokens)
-    return details

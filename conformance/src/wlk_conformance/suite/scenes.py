@@ -159,7 +159,7 @@ def feed_and_find_cut(
             lost = (first - (wlk.max_delay or MAX_DELAY), driver.processed_up_to)
     driver.finish()
     if faults.cut_count == cuts:
-        raise NotApplicable("its answers cannot be cut short (see EngineFaults.wrap)")
+        raise NotApplicable("its answers cannot be cut short (see SupportsEngineCalls)")
     return (0.0, 0.0) if wlk.policy in DECODE_AGAIN else lost
 
 

@@ -60,22 +60,19 @@ class StepWords:
         """Take the text of the next step; return the word that it completes, if any."""
         start = self._time
         self._steps += 1
-        words = self._complete() if not text or text[0].isspace() else []
+        words = self.finish() if not text or text[0].isspace() else []
         if text and not self._is_open:
             self._is_open, self._end = True, start
         self._text += text
         self._energy.trim(self._time)
         return words
 
-    def finish(self) -> list[Word]:
-        """Return the word that is left at the end of the generation."""
-        return self._complete()
-
     @property
     def _time(self) -> float:
         return STEP_SECONDS * self._steps
 
-    def _complete(self) -> list[Word]:
+    def finish(self) -> list[Word]:
+        """Return the growing word, which is complete."""
         self._is_open = False
         if not self._text.strip():
             return []  # a lone space belongs to the word that follows

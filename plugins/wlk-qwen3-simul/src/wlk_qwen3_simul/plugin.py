@@ -57,6 +57,7 @@ _IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm
 
 def _spec(framework: str, device: Option, **fields: Any) -> BackendSpec:
     """Return the spec of either backend; wlk-qwen3-simul[FRAMEWORK] installs its requirements."""
+    requirements = fields.pop("requires")
     return BackendSpec(
         api=1,
         load=f"wlk_qwen3_simul.{framework}.backend:load",
@@ -78,9 +79,7 @@ def _spec(framework: str, device: Option, **fields: Any) -> BackendSpec:
         max_delay=3.0,
         # Of the digits checkpoint on the speech tier, on either framework.
         bounds={"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12},
-        requires=dict.fromkeys(
-            fields.pop("requires"), f"pip install 'wlk-qwen3-simul[{framework}]'"
-        ),
+        requires=dict.fromkeys(requirements, f"pip install 'wlk-qwen3-simul[{framework}]'"),
         **fields,
     )
 

@@ -1,4 +1,4 @@
-"""A server of WebSockets with a list of models, in threads of this process."""
+"""Servers of WebSockets in threads of this process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from websockets.sync.server import serve
 
 
 @contextmanager
+def listening(handler, **options):
+    """Yield the port of a server whose connections *handler* serves."""
+    with serve(handler, "127.0.0.1", 0, compression=None, **options) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.socket.getsockname()[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def running(server):
     """Yield the address of *server*, which has `serve(connection)` and `models()`."""
 
@@ -18,11 +31,5 @@ def running(server):
             return connection.respond(200, json.dumps(server.models()))
         return None
 
-    with serve(server.serve, "127.0.0.1", 0, process_request=answer, compression=None) as sockets:
-        thread = threading.Thread(target=sockets.serve_forever)
-        thread.start()
-        try:
-            yield f"ws://127.0.0.1:{sockets.socket.getsockname()[1]}/v1/realtime"
-        finally:
-            sockets.shutdown()
-            thread.join()
+    with listening(server.serve, process_request=answer) as port:
+        yield f"ws://127.0.0.1:{port}/v1/realtime"

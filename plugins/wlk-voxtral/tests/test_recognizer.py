@@ -11,7 +11,7 @@ import pytest
 from wlk_conformance.testing import StreamDriver, noise
 from wlk_core.plugins import OnlineStream, WorkCounters
 from wlk_core.streaming import LogMel, TokenPrediction
-from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
+from wlk_voxtral.recognizer import VoxtralRecognizer
 
 PAD, WORD = 2, 3
 
@@ -139,16 +139,3 @@ def test_the_growing_word_is_the_hypothesis(stream_of):
 
     assert ["s", "se", "sev", "seve", "seven"] == [text for text in shown if text]
     assert "seven" == driver.text
-
-
-@pytest.mark.parametrize("steps", [1, 3])
-def test_silence_features_are_those_of_a_silent_recording(stream_of, steps):
-    """Each step has eight mel frames, the same as zeros within a stream."""
-    decoder = ScriptedDecoder({})
-    driver = stream_of(decoder)
-    driver.insert(np.zeros(16_000, dtype=np.float32))
-    driver.finish()
-
-    np.testing.assert_array_equal(
-        np.concatenate(decoder.mel)[: 8 * steps], silence_features(LogMel(), steps)
-    )

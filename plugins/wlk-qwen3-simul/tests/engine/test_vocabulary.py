@@ -49,27 +49,6 @@ def test_a_directory_without_a_tokenizer_is_refused_with_what_is_expected(tmp_pa
         Vocabulary.read(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
-def test_a_damaged_tokenizer_is_reported_in_one_line(tmp_path, content):
-    """This holds whatever the file contains."""
-    (tmp_path / "tokenizer.json").write_bytes(content)
-
-    with pytest.raises(ModelNotFoundError, match=r"is damaged|is invalid|cannot be read") as caught:
-        Vocabulary.read(tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("value", ["<|im_end|>", [1, "2"], [None], 1.5, True, -1, {"1": 2}])
-def test_invalid_end_ids_are_refused(tiny, tmp_path, value):
-    """Such an id would never end a text."""
-    tiny.write_tokenizer(tmp_path)
-    path = tmp_path / "generation_config.json"
-    path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")
-
-    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json.*eos_token_id"):
-        Vocabulary.read(tmp_path)
-
-
 @pytest.mark.parametrize(("value", "ends"), [(7, {7}), ([7, 8], {7, 8}), (None, set())])
 def test_end_ids_are_also_those_of_the_generation_config(tiny, tmp_path, vocabulary, value, ends):
     """It may hold one id, several or none."""

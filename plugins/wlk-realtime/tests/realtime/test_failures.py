@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 from server_process import ServerProcess
-from websockets.sync.server import serve
+from web_sockets import listening
 
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, OptionError, StreamBroken
@@ -31,14 +31,8 @@ TIMEOUT = 0.5  # of servers that never answer
 @contextmanager
 def web_socket(handler):
     """Yield the address of a server whose connections *handler* serves."""
-    with serve(handler, "127.0.0.1", 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/v1/realtime"
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(handler) as port:
+        yield f"ws://127.0.0.1:{port}/v1/realtime"
 
 
 @contextmanager

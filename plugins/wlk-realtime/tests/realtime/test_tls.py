@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 import datetime as dt
 import ssl
-import threading
 
 from faulty_proxy import FaultyProxy
 import pytest
-from websockets.sync.server import serve
+from web_sockets import listening
 
 from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
@@ -53,17 +51,8 @@ def self_signed(authority, tmp_path):
     return context
 
 
-@contextmanager
-def listening(tls=None):
-    """Yield the port of a server that nothing reaches."""
-    with serve(lambda connection: None, "127.0.0.1", 0, ssl=tls) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.socket.getsockname()[1]
-        finally:
-            server.shutdown()
-            thread.join()
+def ignore(connection):
+    """Serve nothing: no connection gets this far."""
 
 
 def failures(url, monkeypatch, **options):
@@ -114,7 +103,7 @@ def test_a_certificate_that_is_not_trusted(host, reason, authority, ca_file, mon
         tls = context_of(authority.issue_cert("localhost", not_after=YESTERDAY))
     else:
         tls = context_of(authority.issue_cert(host))
-    with listening(tls) as port:
+    with listening(ignore, ssl=tls) as port:
         lines = failures(f"wss://localhost:{port}/v1/realtime", monkeypatch, **options)
 
     assert all(reason in line and "--option ca_file=FILE" in line for line in lines)
@@ -122,7 +111,7 @@ def test_a_certificate_that_is_not_trusted(host, reason, authority, ca_file, mon
 
 def test_tls_to_a_server_without_it(monkeypatch):
     """The address is to begin with ws://."""
-    with listening() as port:
+    with listening(ignore) as port:
         url = f"wss://localhost:{port}/v1/realtime"
         lines = failures(url, monkeypatch)
 
@@ -131,7 +120,7 @@ def test_tls_to_a_server_without_it(monkeypatch):
 
 def test_no_tls_to_a_server_with_it(authority, monkeypatch):
     """The address is to begin with wss://."""
-    with listening(context_of(authority.issue_cert("localhost"))) as port:
+    with listening(ignore, ssl=context_of(authority.issue_cert("localhost"))) as port:
         lines = failures(f"ws://localhost:{port}/v1/realtime", monkeypatch)
 
     assert all("wss://" in line for line in lines)

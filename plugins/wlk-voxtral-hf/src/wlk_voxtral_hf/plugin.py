@@ -32,10 +32,7 @@ VOXTRAL_HF = voxtral_spec(
         "tekken.json",
     ),
     preference=20,
-    requires={
-        "torch": "pip install wlk-voxtral-hf",
-        "transformers": "pip install wlk-voxtral-hf",
-    },
+    requires=dict.fromkeys(("torch", "transformers"), "pip install wlk-voxtral-hf"),
 )
 
 

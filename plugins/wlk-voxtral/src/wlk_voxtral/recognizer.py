@@ -75,14 +75,6 @@ class VoxtralRecognizer:
     that had been decoded before for a pause.
     """
 
-    _buffer: AudioBuffer
-    _text: StreamingDetokenizer
-    _energy: EnergyContour
-    _state: Any
-    _decoded_steps: int  # so far; -1 is the last step of the silence in front of the utterance
-    _committed_end: float  # of the last word, in seconds of the utterance
-    _is_padded: bool
-
     def __init__(
         self,
         decode: StepDecoder,
@@ -143,9 +135,9 @@ class VoxtralRecognizer:
         self._buffer = AudioBuffer()
         self._text = StreamingDetokenizer(self._tokenizer)
         self._energy = EnergyContour(LOUDNESS_SECONDS)
-        self._state = None
-        self._decoded_steps = -1
-        self._committed_end = 0.0
+        self._state: Any = None
+        self._decoded_steps = -1  # the last step of the silence in front of the utterance
+        self._committed_end = 0.0  # of the last word, in seconds of the utterance
         self._is_padded = False
 
     def close(self) -> None:

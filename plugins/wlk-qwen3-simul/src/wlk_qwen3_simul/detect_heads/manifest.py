@@ -21,8 +21,6 @@ EXAMPLE = (
     '"words": [{"text": "hello", "start": 0.31, "end": 0.74}]}'
 )
 _UNSPACED = frozenset({"ja", "th", "yue", "zh"})  # written without spaces between words
-
-
 _Text = Annotated[str, Meta(pattern=r"\S")]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.alignment_heads import Row
 
-__all__ = ["Scores", "choose", "hits", "token_seconds"]
+__all__ = ["Scores", "choose", "token_seconds"]
 
 TOLERANCE = 0.1  # seconds beside a word that still count as in it: an audio token is 0.08 s long
 MIN_BEST_SCORE = 0.2  # a best score below it is too close to chance to commit words by
@@ -63,9 +63,9 @@ class Scores:
 
         """
         peaks = attention.argmax(axis=-1)
-        times = token_seconds(attention.shape[-1])
-        is_hit = np.array([hits(times, span) for span in spans], dtype=np.bool_)
-        is_hit = is_hit.reshape(-1, len(times))
+        middles = token_seconds(attention.shape[-1]).mean(axis=1)
+        starts, ends = np.array(spans).reshape(-1, 2, 1).swapaxes(0, 1)
+        is_hit = (middles >= starts - TOLERANCE) & (middles <= ends + TOLERANCE)
         number = np.arange(len(is_hit))
         self.hits["predict"] += np.count_nonzero(is_hit[number, peaks[:, :, :-1]], axis=-1)
         self.hits["self"] += np.count_nonzero(is_hit[number, peaks[:, :, 1:]], axis=-1)
@@ -87,14 +87,6 @@ def token_seconds(count: int) -> NDArray[np.float64]:
     """Return float64[count, 2]: the seconds at which each audio token begins and ends."""
     starts = np.array([frame_of_token(token) for token in range(count + 1)]) * FRAME_SECONDS
     return np.stack([starts[:-1], starts[1:]], axis=1)
-
-
-def hits(times: NDArray[np.float64], span: tuple[float, float]) -> NDArray[np.bool_]:
-    """Return bool[audio]: whether each audio token belongs to a word of *span*, in seconds."""
-    middles = times.mean(axis=1)
-    start, end = span
-    is_near: NDArray[np.bool_] = (middles >= start - TOLERANCE) & (middles <= end + TOLERANCE)
-    return is_near
 
 
 def choose(scores: Scores, model: str, *, clips: int) -> AlignmentHeads:

@@ -14,6 +14,7 @@ from wlk_realtime.engine.messages import (
     LATE,
     Message,
     ServerMessageError,
+    input_of,
     parse,
     refusal_of,
     shortened,
@@ -104,11 +105,9 @@ class MarksDialect:
         return attrs.evolve(self._state, words=words)
 
     def _check_session(self, session: Any) -> None:
-        effective = session if isinstance(session, dict) else {}
-        audio = effective.get("audio")
-        source = audio.get("input") if isinstance(audio, dict) else None
+        source = input_of(session)
         form = source.get("format") if isinstance(source, dict) else None
-        if MARKS not in (effective.get("include") or []) or form != _FORMAT:
+        if form != _FORMAT or MARKS not in (session.get("include") or []):
             raise ServerMessageError(f"expected a session with {MARKS}, got {shortened(session)}")
         self.is_ready = True
 

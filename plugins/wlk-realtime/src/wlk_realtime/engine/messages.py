@@ -16,6 +16,7 @@ __all__ = [
     "ServerMessageError",
     "ServerRefusalError",
     "check_length",
+    "input_of",
     "parse",
     "refusal_of",
     "shortened",
@@ -146,3 +147,9 @@ def refusal_of(error: object) -> ServerRefusalError:
         f"{shortened(fields.get('message'))} ({shortened(code)})",
         is_retryable=code not in _LASTING,
     )
+
+
+def input_of(session: object) -> object:
+    """Return the part of a session's configuration that is about its audio, None without one."""
+    audio = session.get("audio") if isinstance(session, dict) else None
+    return audio.get("input") if isinstance(audio, dict) else None

@@ -14,6 +14,7 @@ from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
     check_length,
+    input_of,
     parse,
     refusal_of,
     shortened,
@@ -118,7 +119,7 @@ class OpenAiDialect:
         )
 
     def _check_session(self, session: object) -> None:
-        source = session if self._server.is_flat else _input_of(session)
+        source = session if self._server.is_flat else input_of(session)
         if not isinstance(source, dict) or source.get("turn_detection") is not None:
             raise ServerMessageError(
                 f"expected a session without turn detection, got {shortened(session)}"
@@ -149,8 +150,3 @@ class OpenAiDialect:
         if part.is_last:
             messages.append({"type": "input_audio_buffer.commit"})
         return messages
-
-
-def _input_of(session: object) -> object:
-    audio = session.get("audio") if isinstance(session, dict) else None
-    return audio.get("input") if isinstance(audio, dict) else None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import EnergyContour
 from wlk_core.streaming.log_mel import FRAME_SAMPLES
 from wlk_realtime.engine.pieces import STEP_SAMPLES
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["STEP_SECONDS", "StepWords"]
@@ -36,7 +35,6 @@ class StepWords:
     def __init__(self) -> None:
         self._energy = EnergyContour(LOUDNESS_SECONDS)
         self._samples = 0
-        self._rest = np.empty(0, np.float32)  # shorter than a frame
         self._steps = 0
         self._text = ""
         self._end = 0.0  # of the growing word
@@ -49,33 +47,27 @@ class StepWords:
         return (self._word(),) if self._text.strip() else ()
 
     def append(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n], the audio of the next steps, before their texts."""
+        """Append float32[n], the next steps, before their texts; only the last may be short."""
         self._samples += len(audio)
-        audio = np.concatenate((self._rest, audio))
-        whole = len(audio) // FRAME_SAMPLES * FRAME_SAMPLES
-        self._energy.append(audio[:whole])
-        self._rest = audio[whole:]
+        self._energy.append(audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES])
 
     def push(self, text: str) -> list[Word]:
         """Take the text of the next step; return the word that it completes, if any."""
         start = self._time
         self._steps += 1
-        words = self._complete() if not text or text[0].isspace() else []
+        words = self.finish() if not text or text[0].isspace() else []
         if text and not self._is_open:
             self._is_open, self._end = True, start
         self._text += text
         self._energy.trim(self._time)
         return words
 
-    def finish(self) -> list[Word]:
-        """Return the word that is left at the end of the generation."""
-        return self._complete()
-
     @property
     def _time(self) -> float:
         return STEP_SECONDS * self._steps
 
-    def _complete(self) -> list[Word]:
+    def finish(self) -> list[Word]:
+        """Return the growing word, which is complete."""
         self._is_open = False
         if not self._text.strip():
             return []  # a lone space belongs to the word that follows

@@ -1,4 +1,4 @@
-"""Hold a session over one WebSocket: a task reads, and callers wait for what it read."""
+"""The requests of one stream, over a WebSocket that is opened again when it was lost."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from wlk_realtime.engine.messages import ServerMessageError
-from wlk_realtime.realtime.errors import EXPECTED_ERRORS
+from wlk_realtime.engine.remote_stream import RemoteStream
+from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error, is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_realtime.engine.requests import Conversation
+    from wlk_realtime.engine.requests import (
+        Conversation,
+        Decoded,
+        Dialect,
+        Request,
+        SessionConfig,
+    )
     from wlk_realtime.realtime.address import Endpoint
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "ReconnectingClient"]
 
 _MAX_MESSAGE_BYTES = 16 << 20
 _CLOSE_SECONDS = 2.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.05, 1.0  # seconds between attempts to connect again
 
 
 class _Connect(connect):
@@ -33,7 +41,9 @@ class _Connect(connect):
 
 class Connection:
     """
-    A session over one socket; use it in one event loop.
+    A session over one socket: a task reads, and callers wait for what it read.
+
+    Use it in one event loop.
 
     Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.  Any other
     error of its reader is the cause of a ServerMessageError, because a message brought it about.
@@ -125,3 +135,86 @@ class Connection:
             )
             self.error.__cause__ = error
         self._changed.set()
+
+
+class ReconnectingClient:
+    """
+    Makes the requests of one stream; use it in one event loop.
+
+    A connection that is lost during a request fails that request.  The next one connects again, for
+    as long as its time lasts, because a server that restarts is away for seconds.
+
+    Args:
+        endpoint: where the server listens.
+        new_dialect: returns a session in its messages, configured as a request asks.
+
+    """
+
+    def __init__(self, endpoint: Endpoint, new_dialect: Callable[[SessionConfig], Dialect]) -> None:
+        self._endpoint = endpoint
+        self._new_dialect = new_dialect
+        self._connection: Connection | None = None
+        self._remote: RemoteStream | None = None
+        self._connections = 0  # opened so far
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection to close."""
+        return self._connection is not None
+
+    async def ask(self, request: Request) -> Decoded:
+        """
+        Return the answer to *request*, which may be made again after a failure.
+
+        Raises:
+            BackendError: there is no connection, it was lost, or the answer is malformed.
+
+        """
+        try:
+            async with asyncio.timeout(self._endpoint.timeout_seconds):
+                return await self._ask(request)
+        except EXPECTED_ERRORS as error:
+            await self._drop()
+            raise backend_error(error, self._endpoint) from error
+        except BaseException:
+            await self._drop()
+            raise
+
+    async def close(self) -> None:
+        """Close the connection properly."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _ask(self, request: Request) -> Decoded:
+        connection, remote = self._connection, self._remote
+        is_usable = connection is not None and connection.error is None
+        if connection is None or remote is None or not is_usable or not remote.fits(request):
+            await self._drop()
+            connection, remote = await self._connect(request)
+        await connection.send(remote.send(request))
+        await connection.wait_until(lambda: remote.is_answered)
+        return remote.answer(request)
+
+    async def _connect(self, request: Request) -> tuple[Connection, RemoteStream]:
+        """Connect; the failure of a first attempt is final, because the address may be wrong."""
+        pause = _FIRST_PAUSE
+        while True:
+            dialect = self._new_dialect(request.config)
+            try:
+                self._connection = await Connection.open(self._endpoint, dialect)
+            except EXPECTED_ERRORS as error:
+                if not self._connections or not is_transient(error):
+                    raise
+            else:
+                self._connections += 1
+                self._remote = RemoteStream(dialect, number=self._connections)
+                return self._connection, self._remote
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MAX_PAUSE)
+
+    async def _drop(self) -> None:
+        """Abandon the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.abort()

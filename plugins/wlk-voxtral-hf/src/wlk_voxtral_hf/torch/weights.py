@@ -32,7 +32,9 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
         BackendUnavailable: the model does not fit into memory.
 
     """
-    name, remedy = f"{directory} in {str(dtype).removeprefix('torch.')}", _remedy(dtype)
+    name = f"{directory} in {str(dtype).removeprefix('torch.')}"
+    smaller = "" if dtype.itemsize < torch.float32.itemsize else "dtype=bfloat16, "
+    remedy = f"choose {smaller}another device, or a quantized model on the backend voxtral-mlx"
     tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
     needed = sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
     available = available_memory(device)
@@ -65,11 +67,6 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
         ) from error
     _check_complete(directory, loaded[1])
     return model.eval().requires_grad_(False)
-
-
-def _remedy(dtype: torch.dtype) -> str:
-    smaller = "" if dtype.itemsize < torch.float32.itemsize else "dtype=bfloat16, "
-    return f"choose {smaller}another device, or a quantized model on the backend voxtral-mlx"
 
 
 def _check_complete(directory: Path, report: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ CARD = ModelCard(
         load="wlk_conformance.protocols:no",
         languages=("en", "de"),
         capabilities=frozenset({"language-forcing"}),
-        options=(Option(name="prompt", scope="stream"),),
+        options=tuple(Option(name=name, scope="stream") for name in ("prompt", "keyterms")),
     ),
 )
 

@@ -205,7 +205,7 @@ def test_other_settings_hold_from_the_next_turn():
     )
     assert (thresholds, ["Silero", "gate"]) == (other["thresholds"], other["keyterms"])
     after = session.audio.settings
-    assert ("wlk", "Silero, gate") == (before.prompt, after.prompt)
+    assert ("wlk", "Silero, gate") == (before.keyterms, after.keyterms)
     assert after.gate.min_silence > before.gate.min_silence
 
 

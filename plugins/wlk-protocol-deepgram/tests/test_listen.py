@@ -204,11 +204,11 @@ def test_a_wrong_field_is_refused_before_the_session(query):
 
 
 def test_a_query_chooses_language_keyterms_and_pauses():
-    """Several keyterms are one prompt, and no pause is shorter than a stop inside of a word."""
-    query = query_of("language=en-US&keyterm=wlk&keyterm=Silero&endpointing=25")
+    """Keywords lose their boost, and no pause is shorter than a stop inside of a word."""
+    query = query_of("language=en-US&keyterm=wlk&keywords=Silero:2&endpointing=25")
     gate = query.settings.gate
 
-    assert ("en", "wlk, Silero") == (query.settings.language, query.settings.prompt)
+    assert ("en", "wlk, Silero") == (query.settings.language, query.settings.keyterms)
     assert 0.3 == pytest.approx(gate.pre_roll + gate.hang_over + gate.min_silence)
     assert not query_of("endpointing=false").ends_speech
 

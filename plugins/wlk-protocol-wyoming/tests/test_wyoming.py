@@ -157,12 +157,13 @@ def test_no_audio_has_an_empty_transcript():
 
 
 def test_language_and_terms_are_those_of_the_command():
-    """Terms are the prompt of a model that takes one."""
+    """Names and terms are those that the model listens for."""
     client = Client()
     terms = {"transcript_names": ["Küche"], "transcript_terms": ["wlk"]}
     client.send(("transcribe", {"language": "de", **terms}), START, CHUNK)
 
-    assert ("de", "Küche, wlk") == (client.audio.settings.language, client.audio.settings.prompt)
+    settings = client.audio.settings
+    assert ("de", "Küche, wlk") == (settings.language, settings.keyterms)
 
 
 def test_settings_come_between_commands(client):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 
+from wlk_core import standard_options
 from wlk_serve.errors import RequestError
 from wlk_serve.realtime.config import RealtimeConfig, ServerVad, update_config
 
@@ -69,6 +71,21 @@ def test_only_fields_that_are_present_change(card):
 def test_what_cannot_be_honoured_is_in_the_answer(update, fields, ignored):
     """It is no error, because some clients end at any error."""
     assert [ignored] * (ignored is not None) == update(**fields).record()["wlk"]["ignored"]
+
+
+def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
+    """They are shown as they were set."""
+    spec = attrs.evolve(card.spec, options=(*card.spec.options, standard_options.KEYTERMS))
+    transcription = {"transcription": {"keywords": ["wlk", "Silero"]}}
+
+    config = update_config(
+        RealtimeConfig(model=card.name),
+        {"audio": {"input": transcription}},
+        attrs.evolve(card, spec=spec),
+    )
+
+    assert "wlk, Silero" == config.stream_settings().keyterms
+    assert ["wlk", "Silero"] == config.record()["audio"]["input"]["transcription"]["keywords"]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import math
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 
+from wlk_core import standard_options
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.processor import StreamStats
@@ -165,6 +167,16 @@ def test_what_cannot_be_honoured_is_named(card):
     ignored = request(card, *fields).ignored
 
     assert ("chunking_strategy", "keywords", "temperature") == ignored
+
+
+def test_terms_are_those_of_every_field_that_has_some():
+    """OpenAI calls them keywords, and servers of faster-whisper hotwords."""
+    spec = attrs.evolve(TOY, options=(standard_options.KEYTERMS,))
+    fields = [("keywords[]", "wlk"), ("keywords[]", ""), ("hotwords", "Silero, gate")]
+
+    found = request(ModelCard.of(spec, "small", None), *fields)
+
+    assert ("wlk, Silero, gate", ()) == (found.keyterms, found.ignored)
 
 
 def test_a_name_that_no_header_can_carry_is_left_out(card):

@@ -192,12 +192,14 @@ def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> Str
         raise _wrong("sample_rate", "the samples a second of the audio", "")
     hints = query.getlist("language_hint")
     language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
-    keyterms = ", ".join(query.getlist("keyterm"))
+    # `keywords` of models before nova-3 may end with a boost: ":2".
+    words = [text.partition(":")[0] for text in query.getlist("keywords")]
+    keyterms = ", ".join([*query.getlist("keyterm"), *words])
     return StreamSettings(
         encoding=_ENCODINGS[name],
         rate=rate,
         language=None if language == "multi" else card.check_language(language) or card.language,
-        prompt=keyterms or None if card.takes_prompt else None,
+        keyterms=keyterms or None if card.takes_keyterms else None,
         gate=None if silence is None else _gate(max(_MIN_ENDPOINTING, silence)),
     )
 

@@ -72,9 +72,15 @@ class ModelCard:
     @property
     def takes_prompt(self) -> bool:
         """Whether a stream of the backend has the option `prompt`."""
-        return any(
-            option.name == "prompt" and option.scope == "stream" for option in self.spec.options
-        )
+        return self._has_option("prompt")
+
+    @property
+    def takes_keyterms(self) -> bool:
+        """Whether a stream of the backend has the option `keyterms`."""
+        return self._has_option("keyterms")
+
+    def _has_option(self, name: str) -> bool:
+        return any(option.name == name and option.scope == "stream" for option in self.spec.options)
 
     @property
     def can_translate(self) -> bool:

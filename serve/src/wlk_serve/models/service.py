@@ -225,7 +225,7 @@ class Service:
         """
 
         def make() -> ServedStream:
-            options = self._options(settings.prompt)
+            options = self._options(settings)
             with ExitStack() as parts:
                 processor = self._processor("transcribe", settings.language, options)
                 parts.enter_context(closing(processor))
@@ -264,7 +264,7 @@ class Service:
         """
 
         def make() -> ServedStream:
-            options = self.card.spec.recording_options(self._options(request.prompt))
+            options = self.card.spec.recording_options(self._options(request))
             with ExitStack() as parts:
                 processor = self._processor(request.task, request.language, options)
                 parts.enter_context(closing(processor))
@@ -386,8 +386,9 @@ class Service:
     ) -> OnlineProcessor:
         return self._backend.create_processor(language=language, task=task, **options)
 
-    def _options(self, prompt: str | None) -> dict[str, Any]:
-        return self._stream_options | ({} if prompt is None else {"prompt": prompt})
+    def _options(self, asked: StreamSettings | TranscriptionRequest) -> dict[str, Any]:
+        texts = {"prompt": asked.prompt, "keyterms": asked.keyterms}
+        return self._stream_options | {name: text for name, text in texts.items() if text}
 
     def _close_later(self, close: Callable[[], object]) -> None:
         """Call *close* in a thread, and log what it raises: nothing waits for it."""

@@ -39,6 +39,7 @@ class StreamSettings:
         rate: samples a second.
         language: a code of the backend; None to detect it.
         prompt: what the model is told before the audio; None for nothing.
+        keyterms: names and terms to listen for, separated by commas; None for none.
         gate: None for the gate's own parameters.
         leaves_out_pauses: without it there is no gate and the model gets all audio, because the
             client has a gate of its own.
@@ -49,6 +50,7 @@ class StreamSettings:
     rate: int = 16_000
     language: str | None = None
     prompt: str | None = None
+    keyterms: str | None = None
     gate: GateTimes | None = None
     leaves_out_pauses: bool = True
 

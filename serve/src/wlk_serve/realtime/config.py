@@ -114,6 +114,7 @@ class RealtimeConfig:
     format: AudioFormat = attrs.field(factory=AudioFormat)
     language: str | None = None
     prompt: str | None = None
+    keyterms: str | None = None
     turn_detection: ServerVad | None = attrs.field(factory=ServerVad)
     include: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -126,6 +127,7 @@ class RealtimeConfig:
             rate=self.format.rate,
             language=self.language,
             prompt=self.prompt,
+            keyterms=self.keyterms,
             gate=None if vad is None else vad.gate_times(),
             leaves_out_pauses=vad is not None or MARKS not in self.include,
         )
@@ -135,6 +137,8 @@ class RealtimeConfig:
         transcription: Json = {"model": self.model, "language": self.language}
         if self.prompt is not None:
             transcription["prompt"] = self.prompt
+        if self.keyterms is not None:
+            transcription["keywords"] = self.keyterms.split(", ")
         vad = self.turn_detection
         return {
             "type": "transcription",
@@ -224,6 +228,11 @@ def _transcription(value: Any, path: str, card: ModelCard) -> Json | None:
             if value is not None and not (isinstance(value, str) and _is_unicode(value)):
                 raise invalid(path, "as Unicode text", reprlib.repr(value))
             return {"prompt": value or None}
+        case "keywords" if card.takes_keyterms:
+            words = _names(value, path)
+            if not all(map(_is_unicode, words)):
+                raise invalid(path, "as Unicode text", reprlib.repr(value))
+            return {"keyterms": ", ".join(words) or None}
     return {} if value is None and path != _TRANSCRIPTION else None
 
 

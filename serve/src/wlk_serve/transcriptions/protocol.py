@@ -24,7 +24,9 @@ _MAX_IGNORED = 20
 _GRANULARITIES = ("word", "segment")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
 _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
-_KNOWN = {"model", "language", "prompt", "response_format", "stream", "temperature", *_LISTS}
+_KNOWN = {
+    "model", "language", "prompt", "hotwords", "response_format", "stream", "temperature", *_LISTS,
+}  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
@@ -43,6 +45,7 @@ class TranscriptionRequest:
     model: str = ""
     language: str | None = None
     prompt: str | None = None
+    keyterms: str | None = None
     response_format: ResponseFormat = "json"
     granularities: frozenset[str] = frozenset({"segment"})
     has_logprobs: bool = False
@@ -86,8 +89,11 @@ def parse_form(
         single["language"] = languages[0]
     elif languages:
         ignored.add("languages")
-    if any(values.get("keywords", [])):
-        ignored.add("keywords")
+    # `keywords` as in OpenAI's API, `hotwords` as faster-whisper's servers call them.
+    named = ("keywords", "hotwords")
+    terms = {name: ", ".join(filter(None, values.get(name, ()))) for name in named}
+    if not card.takes_keyterms:
+        ignored |= {name for name, text in terms.items() if text}
     language = card.check_language(single.get("language", ""))
     response_format = _response_format(single.get("response_format", "json"))
     if response_format == "diarized_json":
@@ -103,6 +109,7 @@ def parse_form(
         model=card.name,
         language=language or card.language,
         prompt=single.get("prompt") if card.takes_prompt else None,
+        keyterms=", ".join(filter(None, terms.values())) if card.takes_keyterms else None,
         response_format=response_format,
         granularities=frozenset(granularities),
         has_logprobs="logprobs" in _choices("include", values, ("logprobs",)),

@@ -130,7 +130,7 @@ class OnlineStream:
         if not isinstance(is_last, bool):
             raise OptionError(f"expected `is_last` as True or False, got {shown(is_last)}")
         with self._exclusive_call():
-            self._advance(math.inf if is_last else STEPS_PER_CALL, is_last=is_last)
+            self._advance(is_last=is_last)
             return self._emission()
 
     def start_silence(self) -> Emission:
@@ -164,7 +164,7 @@ class OnlineStream:
             if not self._is_finished:
                 self._input.shut()
                 try:
-                    self._advance(is_last=True, keeps_state=True)
+                    self._advance(is_last=True)
                 except BaseException:
                     self._input.shut(is_shut=False)
                     raise
@@ -181,15 +181,13 @@ class OnlineStream:
             self._recognizer.close()
             self._begin(recognizer)
 
-    def _advance(
-        self, steps: float = math.inf, *, is_last: bool = False, keeps_state: bool = False
-    ) -> None:
+    def _advance(self, *, is_last: bool) -> None:
         """
-        Run at most *steps* steps on the audio inserted so far, passing from utterance to utterance.
+        Run a few steps on the audio inserted so far, passing from utterance to utterance.
 
-        With `is_last` the last utterance ends, too.  With `keeps_state` its state then stays until
-        close or reset, because `stats` reports it.
+        With `is_last` all steps are run and the last utterance ends, too.
         """
+        steps = math.inf if is_last else STEPS_PER_CALL
         until = self._input.samples
         while not self._is_closing:
             self._feed_audio(until)
@@ -202,7 +200,8 @@ class OnlineStream:
                 continue
             self._may_have_steps = is_silence
             if ends:
-                self._end_utterance(keeps_state=keeps_state and not is_silence)
+                # The state of a finished stream stays until close, because `stats` reports it.
+                self._end_utterance(keeps_state=self._input.is_shut and not is_silence)
             if not is_silence:
                 return
             self._pass_silences()
@@ -248,7 +247,7 @@ class OnlineStream:
             )
         self._misplaced_words += count
 
-    def _end_utterance(self, *, keeps_state: bool = False) -> None:
+    def _end_utterance(self, *, keeps_state: bool) -> None:
         """Close the utterance after its last step; discard any uncommitted hypothesis."""
         if self._utterance_samples and not keeps_state:
             self._recognizer.end_utterance(self._transcript.prompt_tail)

@@ -71,4 +71,4 @@ class ChangingStream(FaultyStream):
     def _count(self, call):
         if call == self._call:
             self._left -= 1
-            self.is_due = self.is_due or self._left == 0
+            self.is_due = self._left == 0

@@ -23,9 +23,8 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import attrs
-from digit_streams.material import stream_of
-from digit_streams.row import Row, measure, print_heading, print_row
 import numpy as np
+from streams import Row, measure, print_heading, print_row, stream_of
 
 from wlk_bench.config import RunConfig
 from wlk_bench.data import load_dataset

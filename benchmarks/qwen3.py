@@ -7,9 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from digit_streams.growth import print_growth
-from digit_streams.material import stream_of
-from digit_streams.row import CHUNK_SECONDS, Row, measure, print_heading, print_row
+from streams import CHUNK_SECONDS, Row, measure, print_heading, print_row, stream_of
 
 from wlk_core import load_backend
 from wlk_core.plugins import AlignAtt, AlignAttRecognizer, BackendUnavailable, OnlineStream
@@ -60,23 +58,30 @@ def open_uncached(engine: Engine, tick: float) -> OnlineProcessor:
 
 def print_targets(cached: Row, uncached: Row, tick: float) -> None:
     """Print the cost of a tick, its targets, and the cost without a decoder cache."""
-    frames = cached.encoder_frames / 100
-    print(
-        f"a tick of {tick:g} s: {frames:.2f} frames for each new one (target "
-        f"{MAX_FRAMES.get(tick, 5.0):g}), {cached.decoder_positions * tick:.0f} positions (target "
-        f"{MAX_POSITIONS}), {cached.decoder_forwards * tick:.2f} forwards (target {MAX_FORWARDS})"
+    frames, positions, forwards, syncs = (
+        cached.per_second(counter) * tick
+        for counter in ("encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs")
     )
-    syncs = cached.host_syncs or 0.0  # both frameworks count them
+    words = cached.score.words.hypothesis_length
     print(
-        f"{syncs * tick:.2f} host syncs a tick (target {MAX_FORWARDS}), "
-        f"{syncs * cached.audio_seconds / cached.committed:.2f} for each word committed"
+        f"a tick of {tick:g} s: {frames / tick / 100:.2f} frames for each new one (target "
+        f"{MAX_FRAMES.get(tick, 5.0):g}), {positions:.0f} positions (target {MAX_POSITIONS}), "
+        f"{forwards:.2f} forwards (target {MAX_FORWARDS})"
     )
     print(
-        f"{UNCACHED}: {uncached.encoder_frames / cached.encoder_frames:.1f}x the frames, "
-        f"{uncached.decoder_positions / cached.decoder_positions:.1f}x the positions, "
-        f"{uncached.decoder_forwards / cached.decoder_forwards:.1f}x the forwards, "
-        f"{uncached.processor_seconds / cached.processor_seconds:.1f}x the processor time"
+        f"{syncs:.2f} host syncs a tick (target {MAX_FORWARDS}), "
+        f"{syncs / tick * cached.score.audio_seconds / words:.2f} for each word committed"
     )
+    ratios = [
+        f"{uncached.per_second(counter) / cached.per_second(counter):.1f}x the {name}"
+        for name, counter in (
+            ("frames", "encoder_frames"),
+            ("positions", "decoder_positions"),
+            ("forwards", "decoder_forwards"),
+        )
+    ]
+    busy = uncached.score.time.busy_seconds / cached.score.time.busy_seconds
+    print(f"{UNCACHED}: {', '.join(ratios)}, {busy:.1f}x the processor time")
 
 
 def compare(minutes: float, tick: float, name: str) -> None:
@@ -104,29 +109,17 @@ def compare(minutes: float, tick: float, name: str) -> None:
     print_targets(rows[CACHED], rows[UNCACHED], tick)
 
 
-def grow(minutes: int, name: str) -> None:
-    """Print how work and state develop over a looped minute."""
-    with load_backend(name, "digits") as backend:
-        backend.warmup()
-        print(f"{name} digits, {minutes} minutes, chunks of 1 s", flush=True)
-        print_growth(backend.create_processor(language="en"), minutes)
-
-
 def main() -> None:
-    """Compare the loops, or measure growth."""
+    """Compare the loops on each backend."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each framework then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--tick", type=float, default=1.0, help="seconds; 1 by default")
     parser.add_argument("--backend", action="append", help="one or both; both by default")
-    parser.add_argument("--growth", action="store_true", help="minute by minute")
     arguments = parser.parse_args()
     for name in arguments.backend or ["qwen3-simul", "qwen3-mlx-simul"]:
         try:
-            if arguments.growth:
-                grow(round(arguments.minutes), name)
-            else:
-                compare(arguments.minutes, arguments.tick, name)
+            compare(arguments.minutes, arguments.tick, name)
         except BackendUnavailable as error:
             print(f"left out: {error}")
 

@@ -70,7 +70,7 @@ def audio_of(backend: str, seconds: float) -> NDArray[np.float32]:
     """Return audio that *backend* recognises."""
     if backend == "scripted":
         return talk_of(seconds)
-    from digit_streams.material import stream_of  # noqa: PLC0415 -- needs the recordings
+    from streams import stream_of  # noqa: PLC0415 -- needs the recordings
 
     return stream_of(seconds).audio
 

@@ -1,9 +1,8 @@
 """
-The cost of a Voxtral stream: forward passes, and how work and memory develop.
+The forward passes of a Voxtral stream, live and from a file.
 
 python benchmarks/voxtral.py --backend voxtral-mlx
 python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
-python benchmarks/voxtral.py --backend voxtral-hf --growth 60   # an hour, minute by minute
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_conformance.testing import StreamDriver, connected_digits
@@ -79,15 +77,11 @@ def main() -> None:
     parser.add_argument("--backend", default="voxtral-mlx")
     parser.add_argument("--engine", help="of voxtral-mlx: native or voxmlx")
     parser.add_argument("--minutes", type=float, default=2.0, help="of audio to compare modes on")
-    parser.add_argument("--growth", type=int, metavar="MINUTES", help="loop a minute instead")
     arguments = parser.parse_args()
     options = {"engine": arguments.engine} if arguments.engine else {}
     print(" ".join([arguments.backend, "digits", *options.values()]))
     with load_backend(arguments.backend, "digits", **options) as backend:
         backend.warmup()
-        if arguments.growth:
-            print_growth(backend.create_processor(), arguments.growth)
-            return
         print_passes(backend, arguments.minutes)
 
 

@@ -7,9 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from digit_streams.growth import print_growth
-from digit_streams.material import stream_of
-from digit_streams.row import CHUNK_SECONDS, Row, measure, print_heading, print_row
+from streams import CHUNK_SECONDS, Row, measure, print_heading, print_row, stream_of
 
 from wlk_core import load_backend
 from wlk_core.errors import BackendUnavailable
@@ -17,7 +15,7 @@ from wlk_core.errors import BackendUnavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from digit_streams.material import Material
+    from streams import Material
 
 LEAST_RATIO = 4.0  # between the loop and AlignAtt, in frames and in positions
 
@@ -84,17 +82,23 @@ def print_target(rows: Sequence[Row]) -> None:
     alignatt, loop = by_name.get(ALIGNATT.name), by_name.get(LOOP.name)
     if alignatt is None or loop is None:
         return
+    frames, positions, forwards = (
+        loop.per_second(counter) / alignatt.per_second(counter)
+        for counter in ("encoder_frames", "decoder_positions", "decoder_forwards")
+    )
     print(
-        f"{alignatt.name} against the {loop.name}: "
-        f"{loop.encoder_frames / alignatt.encoder_frames:.1f}x fewer frames, "
-        f"{loop.decoder_positions / alignatt.decoder_positions:.1f}x fewer positions (target "
-        f"{LEAST_RATIO:g}x each), {loop.decoder_forwards / alignatt.decoder_forwards:.1f}x fewer "
-        f"forwards, words {loop.latency_median - alignatt.latency_median:.2f} s sooner"
+        f"{alignatt.name} against the {loop.name}: {frames:.1f}x fewer frames, {positions:.1f}x "
+        f"fewer positions (target {LEAST_RATIO:g}x each), {forwards:.1f}x fewer forwards, words "
+        f"{loop.latency.p50 - alignatt.latency.p50:.2f} s sooner"
     )
 
 
-def compare(minutes: float) -> None:
+def main() -> None:
     """Print the table."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
+    minutes = parser.parse_args().minutes
     material = stream_of(60.0 * minutes)
     words = len(material.reference.words)
     print(f"digits, {minutes:g} minutes with {words} words, chunks of {CHUNK_SECONDS:g} s")
@@ -105,34 +109,6 @@ def compare(minutes: float) -> None:
         rows.append(row)
         print_row(row, first=rows[0], width=width)
     print_target(rows)
-
-
-def grow(backend: str, options: dict[str, Any], minutes: int) -> None:
-    """Print the growth of work and state over a stream of a backend."""
-    with load_backend(backend, "digits") as loaded:
-        loaded.warmup()
-        stream = loaded.create_processor(language="en", **options)
-        chosen = "".join(f", {name}={value}" for name, value in options.items())
-        print(f"{backend} digits{chosen}, {minutes} minutes, chunks of 1 s", flush=True)
-        print_growth(stream, minutes)
-
-
-def main() -> None:
-    """Compare, or measure growth."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
-    parser.add_argument("--growth", action="store_true", help="one backend, minute by minute")
-    parser.add_argument("--backend", default="faster-whisper", help="(--growth)")
-    parser.add_argument("--policy", help="(--growth)")
-    parser.add_argument("--context", choices=("full", "fitted"), help="(--growth)")
-    arguments = parser.parse_args()
-    if not arguments.growth:
-        compare(arguments.minutes)
-        return
-    settings = {"policy": arguments.policy, "audio_context": arguments.context}
-    options = {name: value for name, value in settings.items() if value}
-    grow(arguments.backend, options, round(arguments.minutes))
 
 
 if __name__ == "__main__":

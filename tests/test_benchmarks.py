@@ -131,7 +131,7 @@ def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
 
 def test_words_of_the_material_are_where_it_sounds(room):
     """There is silence between words, and sound in each word."""
-    material = room("digit_streams.material").stream_of(30.0)
+    material = room("streams").stream_of(30.0)
     words = material.reference.words
 
     assert 30.0 == material.seconds
@@ -148,7 +148,7 @@ def test_words_of_the_material_are_where_it_sounds(room):
 
 def test_a_longer_stream_begins_like_a_shorter_one(room):
     """Figures of one minute and of ten minutes come from the same audio, as far as both go."""
-    stream_of = room("digit_streams.material").stream_of
+    stream_of = room("streams").stream_of
     short, long = stream_of(20.0), stream_of(40.0)
     count = len(short.reference.words)
 

@@ -25,17 +25,17 @@ class Target:
     A backend and its digits checkpoint.
 
     `sizes` are paths in the file `config`, each with the size that the weights have; `aliases` are
-    further names that the framework has for some of them.
+    further names that the framework has for some of them.  `others` are the other files of JSON.
     """
 
     backend: str
     package: str
-    folder: str
     config: str
     sizes: dict[str, int]
-    weights: str
-    others: tuple[str, ...]
+    weights: str = "model.safetensors"
+    others: tuple[str, ...] = ("generation_config.json", "tokenizer.json", "wlk.json")
     aliases: dict[str, int] = attrs.field(factory=dict)
+    folder: str = "digits"
 
     @property
     def directory(self) -> Path:
@@ -67,17 +67,10 @@ _WHISPER: dict[str, Any] = {
     "folder": "checkpoint",
     "config": "config.json",
     "sizes": _WHISPER_SIZES,
-    "weights": "model.safetensors",
-    "others": ("generation_config.json", "tokenizer.json", "wlk.json"),
 }
 _QWEN3: dict[str, Any] = {
-    "package": "wlk_qwen3_simul",
-    "folder": "digits",
-    "config": "config.json",
-    "sizes": _QWEN3_SIZES,
-    "weights": "model.safetensors",
-    "others": ("generation_config.json", "tokenizer.json", "wlk.json"),
-}
+    "package": "wlk_qwen3_simul", "config": "config.json", "sizes": _QWEN3_SIZES
+}  # fmt: skip
 TARGETS = {
     target.backend: target
     for target in (
@@ -104,7 +97,6 @@ TARGETS = {
         Target(
             backend="voxtral-hf",
             package="wlk_voxtral_hf",
-            folder="digits",
             config="config.json",
             sizes={
                 "text_config.num_hidden_layers": 2,
@@ -115,13 +107,11 @@ TARGETS = {
                 "audio_config.hidden_size": 96,
             },
             aliases={"audio_config.encoder_layers": 3, "audio_config.d_model": 96},
-            weights="model.safetensors",
             others=("generation_config.json", "tekken.json", "wlk.json"),
         ),
         Target(
             backend="voxtral-mlx",
             package="wlk_voxtral_mlx",
-            folder="digits",
             config="params.json",
             sizes={
                 "n_layers": 2,
@@ -161,19 +151,11 @@ def copied(target: Target, directory: Path) -> Path:
 def attacks(target: Target) -> Iterator[Attack]:
     """Generate the attacks on *target*."""
     config = target.config
-    for path, size in target.sizes.items():
-        key = path.rpartition(".")[2]
-        yield Attack(
-            f"{path} of a million",
-            _with_value(config, path, MILLION),
-            (config, f"{key}={MILLION}", f"the weights have {size};"),
-        )
-    for path, size in target.aliases.items():
-        yield Attack(
-            f"{path} of a million",
-            _with_value(config, path, MILLION),
-            (config, f"={MILLION}", f"the weights have {size};"),
-        )
+    for path, size in (target.sizes | target.aliases).items():
+        shown = f"{path.rpartition('.')[2] if path in target.sizes else ''}={MILLION}"
+        damage = _with_value(config, path, MILLION)
+        expected = (config, shown, f"the weights have {size};")
+        yield Attack(f"{path} of a million", damage, expected)
     path = next(iter(target.sizes))
     for value in (-1, 0, 2.5, "x", True, [1], {"a": 1}, 10**30, 2**40):
         shown = json.dumps(value)[:12]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 import sys
 
 import pytest
@@ -13,7 +11,6 @@ from wlk_bench.results import read_result
 
 from .conftest import coded_manifest
 
-SOURCES = sorted(Path(wlk_bench.__file__).parent.rglob("*.py"))
 pytestmark = pytest.mark.usefixtures("scripted")
 
 
@@ -151,23 +148,3 @@ def test_public_names_are_sorted_and_there():
 
     assert sorted(exported) == exported
     assert all(hasattr(wlk_bench, name) for name in wlk_bench.__all__)
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_the_bench_imports_no_plugin(path):
-    """The bench imports the core and nothing that it measures."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-
-    ours = {name.split(".")[0] for name in names if name.startswith("wlk")}
-    assert ours <= {"wlk_bench", "wlk_core", "wlk_conformance", "wlk_serve"}

@@ -3,8 +3,8 @@ Make a sample of small mistakes in the parts that streams share, and let the sui
 
 `python tools/mutation/sample.py` draws mutants of mutmut from `wlk_core.streaming`,
 `wlk_core.online` and the scripted backend.  Each is written to a copy of the sources in
-build/mutants, where the generated sessions of every policy and then the contract tier of each
-policy run on the scripted backend, until a rule fails.
+build/mutants, where wlk-conformance plays the generated sessions and runs both tiers of each
+policy on the scripted backend, until a rule fails.
 Strings are not changed, because the suite does not judge the wording of messages.
 """
 
@@ -33,12 +33,14 @@ SOURCES = (ROOT / "core/src", ROOT / "conformance/src")
 ROOMS = ("wlk_core/streaming", "wlk_core/online", "wlk_conformance/scripted")
 #: What the scripted backend does not run: it has no spectrogram, no energy and no process.
 UNUSED = ("energy.py", "log_mel.py", "speculative.py", "owner_process.py", "repetition.py")
-#: The policy that runs a file, which is judged first; what all share begins with the default one.
-POLICIES = {
-    "alignatt": "alignatt",
-    "native": "native",
-    "tokenizer": "native",
-}
+#: The sessions, in which policies take turns, come first, because they detect most.
+RUNS = (
+    ("--sessions", "120"),
+    *(
+        ("--sessions", "0", "--speech", "--policy", policy)
+        for policy in ("local-agreement", "alignatt", "native", "long-form")
+    ),
+)
 # A mutant that does not end counts as detected.  Seconds of the processor count,
 # because a loaded machine must detect nothing; the suite takes 20 of them on the sound sources.
 LIMIT = 150
@@ -78,21 +80,24 @@ def judge(number: int, mutant: tuple[Path, str, str]) -> tuple[int, str]:
     for source in SOURCES:
         shutil.copytree(source, folder, dirs_exist_ok=True)
     (folder / path).write_text(after, encoding="utf-8")
-    command = [sys.executable, str(HERE / "judge.py"), POLICIES.get(path.stem, "local-agreement")]
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    suite = [sys.executable, "-m", "wlk_conformance", "scripted", "--model", "digits"]
     try:
-        done = subprocess.run(
-            command, env=environment, cwd=folder, capture_output=True, text=True,
-            timeout=WAIT, check=False, preexec_fn=limit_processor_time,
-        )  # fmt: skip
+        for run in RUNS:
+            done = subprocess.run(
+                [*suite, *run], env=environment, cwd=folder, capture_output=True, text=True,
+                timeout=WAIT, check=False, preexec_fn=limit_processor_time,
+            )  # fmt: skip
+            if done.returncode:
+                lines = (done.stdout + done.stderr).splitlines()
+                failed = [line.strip() for line in lines if "FAIL" in line.upper()]
+                found = [*failed, *lines[-1:], f"it ended with {done.returncode}"]
+                return number, found[0][:120]
     except subprocess.TimeoutExpired:
         return number, f"no answer within {WAIT:g} s"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if done.returncode == 0:
-        return number, ""
-    lines = (done.stdout + done.stderr).splitlines() or [f"it ended with {done.returncode}"]
-    return number, lines[-1][:120]
+    return number, ""
 
 
 def changed(mutant: tuple[Path, str, str]) -> str:

@@ -1,1 +1,0 @@
-"""Shared by the benchmarks: streams of digits, a measured row, and growth over a stream."""

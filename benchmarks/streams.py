@@ -1,0 +1,120 @@
+"""Streams of connected digits with known words, and what decoding one costs."""
+
+from __future__ import annotations
+
+from itertools import count
+from time import process_time
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_bench.events import EventLog, Header
+from wlk_bench.metrics.statistics import Distribution
+from wlk_bench.recorder import Clock, record_stream
+from wlk_bench.reference import Reference, ReferenceWord
+from wlk_bench.scoring import SampleScore, score
+from wlk_conformance.testing import connected_digits
+from wlk_core.processor import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wlk_core import OnlineProcessor
+
+__all__ = ["CHUNK_SECONDS", "Material", "Row", "measure", "print_heading", "print_row", "stream_of"]
+
+CHUNK_SECONDS = 1.0
+_WORDS = 6  # of an utterance: about four seconds
+
+
+@attrs.frozen(eq=False)
+class Material:
+    """Speech and its reference: float32[n] at 16 kHz, words with times from its start."""
+
+    audio: NDArray[np.float32]
+    reference: Reference
+
+    @property
+    def seconds(self) -> float:
+        """The length of the audio."""
+        return len(self.audio) / SAMPLE_RATE
+
+
+def stream_of(seconds: float) -> Material:
+    """
+    Return whole utterances of several voices, as many as fit, and silence up to *seconds*.
+
+    Pauses within an utterance are up to 0.6 s long, and a second lies between two of them.
+    """
+    audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
+    words: list[ReferenceWord] = []
+    first = 0
+    for seed in count():
+        clip = connected_digits(_WORDS, seed=seed, gap=(0.05, 0.6), lead=0.2, tail=0.8)
+        stop = first + len(clip.audio)
+        if stop > len(audio):
+            break
+        audio[first:stop] = clip.audio
+        shift = first / SAMPLE_RATE
+        words += [
+            ReferenceWord(word.text.strip(), word.start + shift, word.end + shift)
+            for word in clip.words
+        ]
+        first = stop
+    return Material(audio, Reference(text=" ".join(word.text for word in words), words=words))
+
+
+@attrs.frozen
+class Row:
+    """The score of a stream; latency is from the true end of a recognised word to its commit."""
+
+    name: str
+    score: SampleScore
+    latency: Distribution
+
+    def per_second(self, counter: str) -> float:
+        """Return a counter of the work for each second of audio, 0 where it is not counted."""
+        return self.score.work.get(counter, 0) / self.score.audio_seconds
+
+
+def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
+    """
+    Run *material* through *processor* in chunks of a second and return the figures.
+
+    The clock is processor time, so that other load of the machine does not change the figures.
+    """
+    clock = Clock(timer=process_time)
+    events = record_stream(processor, [material.audio], chunk_seconds=CHUNK_SECONDS, clock=clock)
+    header = Header(
+        audio=name,
+        audio_seconds=material.seconds,
+        backend=name,
+        chunk_seconds=CHUNK_SECONDS,
+        reference=material.reference,
+    )
+    scored = score(EventLog(header=header, events=events), normaliser_name="basic")
+    latency = Distribution.of(delay.unaware for delay in scored.emission)
+    if latency is None:
+        raise SystemExit(f"{name} recognised no word at all; nothing can be compared")
+    return Row(name, scored, latency)
+
+
+def print_heading(width: int) -> None:
+    """Print the names of the columns, over rows with names of that width."""
+    print(f"{'':{width}}  frames/s  positions/s  forwards/s  words wrong     WER  "
+          "latency p50     p90  CPU s/s     CPU")  # fmt: skip
+
+
+def print_row(row: Row, *, first: Row, width: int) -> None:
+    """Print a row as soon as it is measured; processor time also as a multiple of the first's."""
+    cost, unit = (r.score.time.busy_seconds / r.score.audio_seconds for r in (row, first))
+    words = row.score.words
+    print(
+        f"{row.name:{width}}  {row.per_second('encoder_frames'):8.0f}  "
+        f"{row.per_second('decoder_positions'):11.1f}  {row.per_second('decoder_forwards'):10.1f}  "
+        f"{f'{words.errors}/{words.reference_length}':>11}  "
+        f"{100 * words.errors / words.reference_length:4.2f} %  "
+        f"{row.latency.p50:9.2f} s  {row.latency.p90:.2f} s  {cost:7.3f}  {cost / unit:5.2f}x",
+        flush=True,
+    )

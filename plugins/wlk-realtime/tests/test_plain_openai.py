@@ -45,23 +45,6 @@ def test_the_text_is_that_of_the_server(server):
     assert {"speaker-turns"} == capabilities
 
 
-def test_a_long_utterance_is_several_items():
-    """Each ends in a pause, so that words are final in time; none is lost."""
-    tone = np.sin(np.arange(10 * 16_000) * 0.2).astype(np.float32) * 0.3
-    pause = np.zeros(8_000, np.float32)
-    server = SmallOpenAi(is_live=False)
-    with running(server) as url, load_backend("realtime", url) as backend:
-        stream = backend.create_processor()
-        stream.insert_audio_chunk(np.concatenate([tone, pause] * 5))
-        tokens = stream.finish().committed
-        stream.close()
-
-    lengths = [len(item) / RATE for item in server.items]
-    assert (52.5, True) == (pytest.approx(sum(lengths)), max(lengths) <= 24)
-    assert len(tokens) == sum(map(int, lengths))
-    assert all(" " == token.text[0] for token in tokens[1:])
-
-
 def test_audio_goes_out_at_24_kilohertz():
     """To the sample, each utterance for itself, and at least the tenth of a second."""
     server = SmallOpenAi()

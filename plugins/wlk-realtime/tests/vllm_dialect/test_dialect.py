@@ -105,22 +105,6 @@ def test_audio_after_the_end_waits_until_the_generation_is_done():
     assert 130 * STEP == dialect.take().processed_samples
 
 
-def test_generations_of_an_utterance_that_is_sent_step_by_step_are_joined():
-    """An end that came before the next audio was sent ends a generation, not the utterance."""
-    dialect = VllmDialect(VllmServer(model="whisper"))
-    texts = iter(["one", "two", "three"])
-    for step in range(375):
-        sent = kinds(dialect.send(steps(1), is_last=step == 374))
-        if ("commit", True) in sent:
-            dialect.receive(delta(next(texts)))
-            dialect.receive(done(1))
-    dialect.send(steps(1), is_last=True)
-    dialect.receive(delta(next(texts)))
-    dialect.receive(done(1))
-
-    assert ["one", " two", "three"] == [word.text for word in dialect.take().words]
-
-
 @pytest.mark.parametrize(
     ("messages", "error", "problem"),
     [

@@ -76,10 +76,6 @@ TESTS = (
     "deploy/tests",
     "examples/tests",
 )
-# Backends that are proven through the wire too, on their digits checkpoints.
-OVER_THE_WIRE = (
-    "faster-whisper", "whisper", "mlx-whisper", "qwen3-simul", "voxtral-hf", "voxtral-mlx",
-)  # fmt: skip
 AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
 BENCHMARKS = (
     ("core.py",),
@@ -482,8 +478,4 @@ def full(session: nox.Session) -> None:
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
     _prove(session, "--", "--speech", "--long")
-    for backend in OVER_THE_WIRE:
-        session.log("%s through wlk-serve, as a process of its own", backend)
-        source = ("--option", f"python={BIN / 'python'}", "--option", f"backend={backend}")
-        _run(session, "wlk-conformance", "realtime", "--model", "digits", *source)
     session.notify("benchmarks")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 import tokenizers
@@ -88,8 +86,6 @@ def backend_on(network, *, are_known=True):
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="ending", takes_shorter_input=True),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
     )

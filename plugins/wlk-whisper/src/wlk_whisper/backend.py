@@ -21,7 +21,6 @@ from wlk_core.plugins import (
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine, transcribe
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
-from wlk_whisper.engine.passes import run
 from wlk_whisper.engine.prompt import MAX_PROMPT_TOKENS
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
@@ -155,7 +154,7 @@ def _engine_call(
     engine: WhisperEngine, calls: EngineCalls, passes: Callable[P, Passes[T]]
 ) -> Callable[P, T]:
     """Return *passes* as an engine call, which is taken together with those of other streams."""
-    answer: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(partial(run, engine.network))
+    answer: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(engine.run)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return answer(partial(passes, *args, **kwargs))

@@ -15,7 +15,7 @@ from wlk_conformance.testing import connected_digits
 from wlk_core import load_backend
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions, transcribe
-from wlk_whisper.engine.passes import run, run_alone
+from wlk_whisper.engine.passes import run_alone
 
 RATE = 16_000
 SPEECH = connected_digits(12, seed=5).audio
@@ -51,7 +51,7 @@ def test_any_group_of_engine_calls_has_the_answers_of_each_alone(whisper, group)
     calls = [engine_call(engine, **request) for request in group]
     alone = [run_alone(engine.network, call()) for call in calls]
 
-    for expected, answer in zip(alone, run(engine.network, calls), strict=True):
+    for expected, answer in zip(alone, engine.run(calls), strict=True):
         assert (expected.language, expected.work) == (answer.language, answer.work)
         assert len(expected.words) == len(answer.words)
         for word, other in zip(expected.words, answer.words, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 from faster_whisper.feature_extractor import FeatureExtractor
@@ -14,13 +14,14 @@ from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
 from wlk_whisper.engine.network import DecoderPass, EncoderPass
+from wlk_whisper.engine.passes import run
 from wlk_whisper.engine.prompt import previous_tokens, token_budget
 from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 from wlk_whisper.languages import LANGUAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from tokenizers import Tokenizer as HfTokenizer
@@ -40,6 +41,8 @@ __all__ = [
     "contains_no_speech",
     "transcribe",
 ]
+
+T = TypeVar("T")
 
 NO_SPEECH_THRESHOLD = 0.9  # a window whose probability of no speech is above it has no words
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
@@ -92,6 +95,15 @@ class WhisperEngine:
     def is_multilingual(self) -> bool:
         """Whether the model has language and task tokens."""
         return self.network.n_vocab >= MULTILINGUAL_ROWS
+
+    def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
+        """
+        Return the answers of engine calls of several streams, each as alone.
+
+        What a call raises is raised for all: repeat each of them alone.  Streams are taken together
+        because this method is equal for all of them; a partial would not be.
+        """
+        return run(self.network, calls)
 
     def encode(
         self, audio: NDArray[np.float32], context: AudioContext, language: str | None

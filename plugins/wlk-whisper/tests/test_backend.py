@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from types import SimpleNamespace
 
 import attrs
 import numpy as np
 import pytest
-import tokenizers
 
-import wlk_whisper
 from wlk_whisper.backend import _open_stream, loaded_backend
 from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import WhisperEngine
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.engine.network import DecoderOutput
 from wlk_whisper.plugin import WHISPER
 
-HF_TOKENIZER = tokenizers.Tokenizer.from_file(
-    str(Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json")
-)
+HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
 END = 50257
 
 

@@ -111,3 +111,11 @@ def test_offline_only_this_machine_is_allowed(monkeypatch):
     for url in (None, "http://192.168.1.2/v1", "https://there.example/v1"):
         with pytest.raises(BackendUnavailable, match=r"switched off \(--offline, HF_HUB_OFFLINE\)"):
             resolve(url)
+
+
+def test_offline_no_server_fetches_a_model(monkeypatch):
+    """Offline, a repository is refused as a model, because local servers would fetch it."""
+    assert resolve(LOCAL, model="Systran/faster-whisper-small").is_local
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelNotFoundError, match="would fetch"):
+        resolve(LOCAL, model="Systran/faster-whisper-small")

@@ -42,7 +42,7 @@ def load(
 
     Raises:
         OptionError: an option is invalid, or the model has no word times.
-        ModelNotFoundError: the model is a directory.
+        ModelNotFoundError: the model is a directory or, offline, a repository.
         BackendUnavailable: the key is missing, or the network is switched off.
 
     """

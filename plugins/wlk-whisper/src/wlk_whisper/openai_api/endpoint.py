@@ -41,7 +41,7 @@ class Endpoint:
 
         Raises:
             OptionError: the URL, the name of the variable or the model is invalid.
-            ModelNotFoundError: the model is a directory.
+            ModelNotFoundError: the model is a directory or, offline, a repository.
             BackendUnavailable: the key is missing, or the network is switched off.
 
         """
@@ -71,12 +71,8 @@ class Endpoint:
                 f"export {key_variable}=..."
             )
         endpoint = cls(url=url, key_variable=key_variable, key=key or NO_KEY)
-        if offline_mode() and not endpoint.is_local:
-            raise BackendUnavailable(
-                f"openai-api sends audio to {url}, and the network is switched off (--offline, "
-                "HF_HUB_OFFLINE); use a local backend (wlk-core backends) or a server on this "
-                "machine: --option base_url=http://127.0.0.1:PORT/v1"
-            )
+        if offline_mode():
+            endpoint._check_offline(model)
         if not key and endpoint.is_openai:
             raise BackendUnavailable(
                 f"openai-api: expected the key for {url} in the environment variable "
@@ -93,6 +89,20 @@ class Endpoint:
     def is_local(self) -> bool:
         """Whether the endpoint is this machine, so that audio sent to it does not leave it."""
         return is_loopback(urlsplit(self.url).hostname or "")
+
+    def _check_offline(self, model: str) -> None:
+        if not self.is_local:
+            raise BackendUnavailable(
+                f"openai-api sends audio to {self.url}, and the network is switched off "
+                "(--offline, HF_HUB_OFFLINE); use a local backend (wlk-core backends) or "
+                "a server on this machine: --option base_url=http://127.0.0.1:PORT/v1"
+            )
+        if "/" in model:
+            raise ModelNotFoundError(
+                f"model {model} is named like a repository, which the server at {self.url} would "
+                "fetch where it lacks it, and the network is switched off (--offline, "
+                "HF_HUB_OFFLINE); use the server's own name of a model, with --model NAME"
+            )
 
 
 def _check_url(url: str) -> None:

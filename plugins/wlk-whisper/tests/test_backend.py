@@ -6,6 +6,8 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
@@ -85,6 +87,8 @@ def backend_on(network, *, are_known=True):
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="ending", takes_shorter_input=True),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
@@ -120,6 +122,8 @@ def engine_of(network, languages=None):
     return WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )

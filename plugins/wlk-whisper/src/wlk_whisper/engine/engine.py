@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
@@ -23,6 +21,8 @@ from wlk_whisper.languages import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from faster_whisper.feature_extractor import FeatureExtractor
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
     from tokenizers import Tokenizer as HfTokenizer
 
@@ -66,6 +66,8 @@ class WhisperEngine:
     Attributes:
         network: runs the layers.
         hf_tokenizer: the tokenizer.json of the model.
+        tokenizer_class: makes a tokenizer of a language and a task from it.
+        feature_extractor: makes log-mel features with as many bands as the network takes.
         checkpoint: limits and defaults of the model.
         alignment_heads: the heads whose attention times the words.
         begin_suppress_tokens: tokens that a transcript must not begin with; None means a blank and
@@ -75,15 +77,12 @@ class WhisperEngine:
 
     network: Network
     hf_tokenizer: HfTokenizer
+    tokenizer_class: Callable[..., Tokenizer]
+    feature_extractor: FeatureExtractor
     checkpoint: Checkpoint
     alignment_heads: AlignmentHeads
     begin_suppress_tokens: tuple[int, ...] | None = None
-    _feature_extractor: FeatureExtractor = attrs.field(init=False)
     _non_speech_tokens: tuple[int, ...] = attrs.field(init=False)  # the same in every language
-
-    @_feature_extractor.default
-    def _new_feature_extractor(self) -> FeatureExtractor:
-        return FeatureExtractor(feature_size=self.network.n_mels)
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
@@ -100,8 +99,8 @@ class WhisperEngine:
         """
         Return the answers of engine calls of several streams, each as alone.
 
-        What a call raises is raised for all: repeat each of them alone.  Streams are taken together
-        because this method is equal for all of them; a partial would not be.
+        What a call raises is raised for all: repeat each of them alone.  The core takes streams
+        together because this method is equal for all of them; a partial would not be.
         """
         return run(self.network, calls)
 
@@ -119,7 +118,7 @@ class WhisperEngine:
 
         """
         mel_frames = window_mel_frames(len(audio), context)
-        features = log_mel(self._feature_extractor, audio, mel_frames)
+        features = log_mel(self.feature_extractor, audio, mel_frames)
         encoder_output = yield EncoderPass(features=features, is_padded=context == "padded")
         work = WorkCounters(encoder_frames=mel_frames)
         if language is None and self.is_multilingual:
@@ -152,7 +151,9 @@ class WhisperEngine:
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
-        return Tokenizer(self.hf_tokenizer, self.is_multilingual, task=task, language=language)
+        return self.tokenizer_class(
+            self.hf_tokenizer, self.is_multilingual, task=task, language=language
+        )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
         """Return the filter of tokens that the decoder may emit."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
+
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
 from wlk_core.models import locate
 from wlk_whisper.backend import loaded_backend
@@ -73,6 +76,8 @@ def load(
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=hf_tokenizer,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=network.n_mels),
         checkpoint=checkpoint,
         alignment_heads=heads,
         begin_suppress_tokens=generation_config.begin_suppress_tokens,

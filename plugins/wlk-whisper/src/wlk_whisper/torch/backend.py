@@ -6,6 +6,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
+
 from wlk_core.frameworks.torch import choose_device, choose_dtype
 from wlk_core.models import locate
 from wlk_whisper.backend import loaded_backend
@@ -71,6 +74,8 @@ def load(
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=hf_tokenizer,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=network.n_mels),
         checkpoint=checkpoint,
         alignment_heads=heads,
         begin_suppress_tokens=generation_config.begin_suppress_tokens,

@@ -37,6 +37,9 @@ class ToyNetwork:
         """Return a decoder without tokens."""
         return ToyDecoder(self, encoder_output.frames)
 
+    def new_batch(self):
+        """Run each stream alone."""
+
     def recompute(self, tokens, *, frames=24):
         """Return logits[new, vocabulary] and attention[heads, new, frames] of a whole row."""
         output = self.new_decoder(ToyEncoderOutput(frames)).forward(

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import defaultdict
+from types import SimpleNamespace
 
 import attrs
 from faster_whisper.feature_extractor import FeatureExtractor
 from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
-import tokenizers
 
-import wlk_whisper
-from wlk_whisper.backend import loaded_backend
+from wlk_whisper.backend import _open_stream, loaded_backend
 from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import WhisperEngine
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.engine.network import DecoderOutput
 from wlk_whisper.plugin import WHISPER
 
-HF_TOKENIZER = tokenizers.Tokenizer.from_file(
-    str(Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json")
-)
+HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
 END = 50257
 
 
@@ -121,3 +120,19 @@ def test_warmup_raises_where_requested_attention_is_missing():
     """Without attention words would have no times."""
     with pytest.raises(ValueError, match="expected the requested cross attention"):
         backend_on(EndingNetwork(has_attention=False)).warmup()
+
+
+def test_engine_calls_of_two_streams_are_taken_together():
+    """The core takes calls together whose functions are equal."""
+    backend, passed = backend_on(EndingNetwork()), []
+    calls = SimpleNamespace(wrap_batch=lambda function: passed.append(function) or function)
+    config = SimpleNamespace(
+        policy="local-agreement",
+        task="transcribe",
+        language="en",
+        options=defaultdict(lambda: None),
+    )
+    for _ in range(2):
+        _open_stream(backend.engine, config, calls)
+
+    assert passed[0] == passed[1]

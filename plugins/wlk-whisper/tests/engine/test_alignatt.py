@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import attrs
 from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
-import tokenizers
 
 from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
 from wlk_core.streaming import AlignAtt, Word
-import wlk_whisper
+from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.logit_filters import LogitFilter
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
@@ -27,9 +26,7 @@ from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
 RATE = 16_000
 WIDTH = 16  # encoder frames on either side of the attended one that get attention, too
 TAIL = 25  # encoder frames of silence after the audio
-HF_TOKENIZER = tokenizers.Tokenizer.from_file(
-    str(Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json")
-)
+HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
 TOKENIZER = Tokenizer(HF_TOKENIZER, True, task="transcribe", language="en")
 START = [*TOKENIZER.sot_sequence, TOKENIZER.no_timestamps]
 

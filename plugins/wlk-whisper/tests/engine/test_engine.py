@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import attrs
 from faster_whisper.feature_extractor import FeatureExtractor
 from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
-import tokenizers
 
 from wlk_conformance.testing import noise
-import wlk_whisper
 from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import (
     DecodingOptions,
     WhisperEngine,
     transcribe,
 )
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.passes import run_alone
 
-TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
-HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))
+HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
 SOT, EOT, NO_SPEECH, NO_TIMESTAMPS = 50258, 50257, 50362, 50363
 AUDIO = noise(3.0, level=0.1, seed=1)
 
@@ -126,7 +123,7 @@ def engine_of(network, languages=None):
         network=network,
         hf_tokenizer=HF_TOKENIZER,
         tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(),
+        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )

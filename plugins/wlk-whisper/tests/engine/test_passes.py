@@ -153,15 +153,9 @@ def test_what_a_call_raises_is_raised_for_the_batch(toy):
         )
 
 
-@pytest.mark.parametrize("batch", [None, "absent"])
-def test_a_network_without_batches_runs_each_call_alone(toy, batch):
-    """It has no method, or arithmetic that is too coarse."""
-
-    class Coarse(toy):
-        def new_batch(self):
-            return batch
-
-    network = toy() if batch == "absent" else Coarse()
+def test_a_network_without_batches_runs_each_call_alone(toy):
+    """MLX and half precision have none."""
+    network = toy()
     answers = run(network, [partial(search, network)] * 2)
 
     assert [choices(run_alone(network, search(network)))] * 2 == list(map(choices, answers))

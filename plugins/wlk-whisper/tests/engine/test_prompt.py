@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faster_whisper.tokenizer import Tokenizer
 import pytest
-import tokenizers
 
-import wlk_whisper
+from wlk_whisper.ctranslate2.backend import BUNDLED
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.engine.prompt import token_budget
 
-TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
-HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))
+HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
 
 
 @pytest.mark.parametrize("seconds", [1, 12, 30])

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 from faster_whisper.tokenizer import Tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-import tokenizers
 
 from wlk_conformance.testing import noise
 from wlk_core.streaming import Word
-import wlk_whisper
+from wlk_whisper.ctranslate2.backend import BUNDLED
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
 RATE = 16_000
-TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
-HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))
+HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
 
 
 def tokenizer(language="en"):

@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from wlk_conformance.testing import StreamDriver, clip_names, load_clip
 from wlk_core import ModelNotFoundError, OptionError, load_backend
-from wlk_whisper.mlx.transformers_format import convert_config, convert_weights
+from wlk_whisper.mlx.checkpoint import convert_config, convert_weights
 from wlk_whisper_digits import checkpoint_directory
 
 DIGITS = checkpoint_directory()
@@ -69,7 +69,7 @@ def test_alignatt_recognises_the_digits_with_fewer_forwards(mlx, name):
 
 
 def test_a_directory_of_another_format_is_named(tmp_path):
-    """The message has the expected format and the files in the directory."""
+    """The message has the expected format."""
     (tmp_path / "config.json").write_text('{"alignment_heads": [[2, 0]]}', encoding="utf-8")
     (tmp_path / "model.bin").touch()
 

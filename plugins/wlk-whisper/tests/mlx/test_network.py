@@ -148,32 +148,6 @@ def test_a_reordered_row_continues_from_its_origin(network, encoder_output, rows
         )
 
 
-@pytest.mark.parametrize(
-    "shape", [(128, 200), (80, 201), (80, 0), (80, 3002)], ids=["bands", "odd", "none", "too long"]
-)
-def test_features_of_another_shape_are_refused(network, shape):
-    """The message has the expected and the actual shape."""
-    with pytest.raises(ValueError, match=rf"80 bands.*up to 3000, got {shape[0]} and {shape[1]}"):
-        network.encode(np.zeros(shape, dtype=np.float32))
-
-
-@pytest.mark.parametrize("shape", [(2, 1), (1, 0), (1, 447)], ids=["rows", "none", "no room"])
-def test_tokens_without_a_position_are_refused_and_change_nothing(network, encoder_output, shape):
-    """A decoder continues after a refused call as if it had not been made."""
-    tokens = [50258, 50259, 734]
-    decoder = network.new_decoder(encoder_output)
-    decoder.forward(np.array([tokens[:2]]))
-
-    with pytest.raises(ValueError, match="expected tokens of 1 rows and 1 to 446 new positions"):
-        decoder.forward(np.zeros(shape, dtype=np.int64))
-
-    np.testing.assert_allclose(
-        decoder.forward(np.array([tokens[2:]])).logits[:, -1],
-        forward_whole(network, encoder_output, [tokens]).logits[:, -1],
-        **EXACT,
-    )
-
-
 @pytest.mark.slow
 def test_half_precision_stays_close(encoder_output, features):
     """The attention of a head differs by little, and still sums to one."""

@@ -12,7 +12,6 @@ import pytest
 
 mx = pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=ImportError)
 
-from wlk_core import BackendUnavailable, load_backend  # noqa: E402 -- after the import that may skip
 from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
@@ -66,16 +65,6 @@ def speculative_decode(network, seed, call=lambda step: step()):
 
 
 @pytest.mark.slow
-def test_every_call_may_come_from_a_new_thread(network):
-    """No call leaves a lazy array that another thread cannot compute."""
-    alone = speculative_decode(network, 1)
-    spread = speculative_decode(network, 1, call=on_new_thread)
-
-    for expected, actual in zip(alone, spread, strict=True):
-        np.testing.assert_array_equal(expected, actual)
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not TASKS.is_dir(), reason="threads of MLX are visible on Linux only")
 def test_threads_that_end_leave_no_threads_of_mlx(network):
     """A server that serves each call from a new thread does not accumulate threads."""
@@ -111,10 +100,3 @@ def test_a_process_ends_cleanly_after_threads_that_ran_the_model():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
-
-
-@pytest.mark.skipif(mx.is_available(mx.gpu), reason="this machine has a GPU")
-def test_a_missing_device_is_named():
-    """The message names the extra that installs MLX for a GPU."""
-    with pytest.raises(BackendUnavailable, match=r"no device gpu.*mlx-cuda"):
-        load_backend("mlx-whisper", "digits", device="gpu")

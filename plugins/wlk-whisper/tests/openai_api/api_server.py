@@ -1,9 +1,7 @@
 """
 A transcription endpoint on this machine that accepts what OpenAI's accepts, and nothing else.
 
-It really recognises digits, with the bundled checkpoint through faster-whisper.  To try the backend
-from a shell: ``python api_server.py`` prints the URL and the key to use, and serves until it is
-interrupted.
+It really recognises digits, with the bundled checkpoint through faster-whisper.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import threading
 
 import attrs
 from form_data import BadRequest, Part, parse_form, read_wav
-from recognition import DigitsRecognizer
 
 __all__ = ["FAULTS", "KEY", "MODEL", "AcceptedRequest", "DigitsServer", "response"]
 
@@ -225,13 +222,3 @@ def _check_fields(path, fields):
     language = fields.get("language", ["en"])[0]
     if len(language) != 2 or language == "jw":
         raise BadRequest(f"expected a language in ISO-639-1, got {fields['language']}")
-
-
-if __name__ == "__main__":
-    with DigitsServer(DigitsRecognizer()) as server:
-        sys.stdout.write(f"export OPENAI_API_KEY={KEY} OPENAI_BASE_URL={server.url}\n")
-        sys.stdout.flush()
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            sys.exit(0)

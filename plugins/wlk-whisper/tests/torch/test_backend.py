@@ -15,7 +15,7 @@ from wlk_conformance.testing import (
     connected_digits,
     load_clip,
 )
-from wlk_core import BackendUnavailable, OptionError, load_backend
+from wlk_core import load_backend
 
 
 @pytest.fixture(scope="module")
@@ -68,27 +68,3 @@ def test_a_beam_gives_the_words_of_the_beam_of_faster_whisper(whisper, backend, 
 def test_the_digits_checkpoint_runs_in_float32(whisper):
     """The checkpoint was saved in float16 and declares float32, so float32 runs."""
     assert torch.float32 == whisper.engine.network.dtype
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"language": "fr"}, "recognises en only"),
-        ({"task": "translate"}, "choose a multilingual model to translate"),
-        ({"policy": "local-agreement", "border_seconds": 0.2}, "takes no border_seconds"),
-    ],
-)
-def test_a_stream_refuses_what_it_cannot_do(whisper, arguments, message):
-    """No argument is ignored silently."""
-    with pytest.raises(OptionError, match=message):
-        whisper.create_processor(**arguments)
-
-
-@pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_missing_device_is_named(monkeypatch, device):
-    """A requested device is never replaced by the CPU."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-
-    with pytest.raises(BackendUnavailable, match=f"has no device {device} here"):
-        load_backend("whisper", "digits", device=device)

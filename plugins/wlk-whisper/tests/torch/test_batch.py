@@ -19,7 +19,7 @@ from transformers import WhisperConfig, WhisperForConditionalGeneration
 from wlk_whisper.engine.network import DecoderPass, EncoderPass
 from wlk_whisper.torch.network import TorchNetwork
 
-HEADS = ((1, 1), (0, 0), (1, 0))
+HEADS = ((0, 0), (1, 1), (1, 0))
 MELS, VOCABULARY = 8, 60
 
 
@@ -140,33 +140,6 @@ def test_a_batch_is_free_when_its_decoders_are_gone(network):
         assert alive() is None
     finally:
         gc.enable()
-
-
-def test_a_refused_pass_changes_nothing(network):
-    """Every decoder of the pass continues as if it had not been made."""
-    batch = network.new_batch()
-    first, second = (
-        network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6])))
-    )
-    start = np.array([[4, 9, 2]])
-    passes = [DecoderPass(decoder=decoder, tokens=start) for decoder in (first, second)]
-    batch.forward(passes)
-    long = DecoderPass(decoder=second, tokens=np.zeros((1, 38), dtype=np.int64))
-    with pytest.raises(ValueError, match="at most 40 tokens in a row, got 41"):
-        batch.forward([passes[0], long])
-    with pytest.raises(ValueError, match="tokens for 1 rows, got 2"):
-        first.forward(np.array([[1], [2]]))
-    alone = network.new_decoder(network.encode(windows([8, 6])[0]))
-    alone.forward(start)
-
-    assert_close(alone.forward(np.array([[7]])), first.forward(np.array([[7]])))
-
-
-@pytest.mark.parametrize("length", [0, 3, 42])
-def test_an_invalid_window_is_refused(network, length):
-    """The number of mel frames must be even, positive and within the encoder's positions."""
-    with pytest.raises(ValueError, match="even number of frames up to 40"):
-        network.new_batch().encode(encoder_passes(windows([8, length])))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -51,9 +51,19 @@ def test_sharded_weights_are_one_model(copied):
     assert text_of("digits") == text_of(str(copied))
 
 
-def remove_weights(directory):
-    """Delete the weights."""
-    (directory / "model.safetensors").unlink()
+def remove(name):
+    """Return what deletes a file."""
+    return lambda directory: (directory / name).unlink()
+
+
+def configure(**entries):
+    """Return what changes entries of config.json."""
+
+    def change(directory):
+        path = directory / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+    return change
 
 
 def pickle_weights(directory):
@@ -74,12 +84,6 @@ def rename_weight(directory):
     save_file(state, directory / "model.safetensors")
 
 
-def widen_config(directory):
-    """Declare other widths than those of the weights."""
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | {"decoder_ffn_dim": 128}))
-
-
 def widen_weight(directory):
     """Cut a matrix whose size no key of the configuration gives by itself."""
     state = load_file(directory / "model.safetensors")
@@ -88,43 +92,35 @@ def widen_weight(directory):
     save_file(state, directory / "model.safetensors")
 
 
-def change_activation(directory):
-    """Name an activation that does not exist."""
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | {"activation_function": "wave"}))
-
-
-def change_model_type(directory):
-    """Declare another model."""
-    (directory / "config.json").write_text(json.dumps({"model_type": "wav2vec2"}))
-
-
-def change_heads(directory):
-    """Declare heads that do not divide the width."""
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | {"decoder_attention_heads": 7}))
-
-
-def remove_tokenizer(directory):
-    """Delete the tokenizer."""
-    (directory / "tokenizer.json").unlink()
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (remove_weights, "wlk-core pull base --backend whisper"),
+        (remove("model.safetensors"), "wlk-core pull base --backend whisper"),
         (pickle_weights, r"pytorch_model\.bin: pickled weights can run code.*save_pretrained"),
         (truncate_weights, "is damaged"),
         (rename_weight, r"Missing.*layers\.0\.fc1\.weight.*Unexpected.*lm_head\.weight"),
-        (widen_config, r"has decoder_ffn_dim=128, and the weights have 256"),
+        (configure(decoder_ffn_dim=128), r"has decoder_ffn_dim=128, and the weights have 256"),
         (widen_weight, r"size mismatch for .*fc2\.weight"),
-        (change_model_type, "model_type='wav2vec2'"),
-        (change_heads, "expected decoder_attention_heads to divide the width 64, got 7"),
-        (change_activation, "does not describe a Whisper: .*wave"),
-        (remove_tokenizer, r"tokenizer\.json is missing; .*or copy"),
+        (configure(model_type="wav2vec2"), "model_type='wav2vec2'"),
+        (
+            configure(decoder_attention_heads=7),
+            "decoder_attention_heads to divide the width 64, got 7",
+        ),
+        (configure(activation_function="wave"), "does not describe a Whisper: .*wave"),
+        (remove("tokenizer.json"), r"tokenizer\.json is missing; .*or copy"),
     ],
-    ids=lambda value: getattr(value, "__name__", None),
+    ids=[
+        "no weights",
+        "a pickle",
+        "cut off",
+        "other names",
+        "other sizes",
+        "another matrix",
+        "another model",
+        "heads",
+        "activation",
+        "no tokenizer",
+    ],
 )
 def test_an_invalid_model_is_named(copied, damage, message):
     """Never random weights, never a pickle: one line has the reason and the remedy."""

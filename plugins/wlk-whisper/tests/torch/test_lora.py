@@ -71,10 +71,14 @@ def test_a_merged_adapter_gives_the_numbers_of_peft(tmp_path):
     assert np.abs(logits() - logits(directory)).max() > 1e-2
 
 
-def change_config(directory, **entries):
-    """Change entries of the adapter's config."""
-    path = directory / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+def configure(**entries):
+    """Return what changes entries of the adapter's config."""
+
+    def change(directory):
+        path = directory / "adapter_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+    return change
 
 
 def pickle_weights(directory):
@@ -95,32 +99,17 @@ def remove_weight(directory):
     save_file(state, directory / "adapter_model.safetensors")
 
 
-def target_other_modules(directory):
-    """Make it an adapter of modules that no Whisper has."""
-    change_config(directory, target_modules=["c_attn"])
-
-
-def change_rank(directory):
-    """Declare another rank than that of the weights."""
-    change_config(directory, r=3)
-
-
-def unknown_kind(directory):
-    """Declare a kind of adapter that peft does not have."""
-    change_config(directory, peft_type="NO_SUCH_KIND")
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (pickle_weights, r"no adapter_model\.safetensors"),
         (truncate_weights, "does not fit the model"),
         (remove_weight, "1 weights are missing or unknown"),
-        (target_other_modules, "does not fit the model"),
-        (change_rank, "does not fit the model: .*size mismatch"),
-        (unknown_kind, "has peft_type LORA, got 'NO_SUCH_KIND'; merge"),
+        (configure(target_modules=["c_attn"]), "does not fit the model"),
+        (configure(r=3), "does not fit the model: .*size mismatch"),
+        (configure(peft_type="NO_SUCH_KIND"), "has peft_type LORA, got 'NO_SUCH_KIND'; merge"),
     ],
-    ids=lambda value: getattr(value, "__name__", None),
+    ids=["a pickle", "cut off", "a weight less", "other modules", "rank", "kind"],
 )
 def test_an_adapter_that_does_not_fit_is_named(tmp_path, damage, message):
     """An adapter that is only partly used must not load silently."""

@@ -16,7 +16,7 @@ from wlk_whisper.torch.network import TorchNetwork
 from wlk_whisper_digits import checkpoint_directory
 
 DIGITS = checkpoint_directory()
-HEADS = ((3, 2), (1, 0), (2, 3))  # in no order
+HEADS = ((1, 0), (2, 3), (3, 2))
 TEXT = (50258, 50259, 50359, 50363, 1732, 4018, 732, 1045, 3124)
 
 
@@ -147,23 +147,6 @@ def test_rows_continue_from_the_rows_of_reorder_cache(network):
     ]
 
     np.testing.assert_allclose(np.stack(alone), logits, rtol=1e-5, atol=5e-5)
-
-
-def test_a_pass_does_not_change_the_model(whisper, network):
-    """Parameters, hooks and modules are the same before and after."""
-
-    def state():
-        modules = list(whisper.modules())
-        hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in modules)
-        sums = {name: float(value.double().sum()) for name, value in whisper.state_dict().items()}
-        return [id(module) for module in modules], hooks, sums, whisper.training
-
-    before = state()
-    encoder_output = network.encode(features(200))
-    network.new_decoder(encoder_output).forward(np.array([TEXT]), output_attention=True)
-
-    assert before == state()
-    assert not any(value.requires_grad for value in whisper.parameters())
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -62,10 +62,9 @@ def load(
     name = model or str(spec.default_model)
     directory = locate(name, spec=spec, bundled={DIGITS: BUNDLED}, cache_dir=cache_dir)
     if not (directory / "model.bin").is_file():
-        found = ", ".join(sorted(entry.name for entry in directory.iterdir())[:6]) or "nothing"
         raise ModelNotFoundError(
             f"expected a CTranslate2 Whisper model (config.json, model.bin, tokenizer.json) "
-            f"in {directory}, found {found}; convert a transformers checkpoint with: "
+            f"in {directory}; convert a transformers checkpoint with: "
             "ct2-transformers-converter --model DIR --output_dir OUT --copy_files "
             "tokenizer.json preprocessor_config.json"
         )

@@ -99,7 +99,8 @@ class WhisperEngine:
         """
         Return the answers of engine calls of several streams, each as alone.
 
-        What a call raises is raised for all: repeat each of them alone.
+        What a call raises is raised for all: repeat each of them alone.  The core takes streams
+        together because this method is equal for all of them; a partial would not be.
         """
         return run(self.network, calls)
 

@@ -71,16 +71,8 @@ def audio_encoder_frames(samples: int) -> int:
 def log_mel(
     feature_extractor: FeatureExtractor, audio: NDArray[np.float32], mel_frames: int
 ) -> NDArray[np.float32]:
-    """
-    Return log-mel features float32[mels, mel_frames] of *audio* followed by silence.
-
-    Raises:
-        ValueError: the audio is longer than the window.
-
-    """
+    """Return log-mel features float32[mels, mel_frames] of *audio* followed by silence."""
     padded = np.zeros(mel_frames * SAMPLES_PER_MEL_FRAME, dtype=np.float32)
-    if len(audio) > len(padded):
-        raise ValueError(f"expected at most {len(padded)} samples of audio, got {len(audio)}")
     padded[: len(audio)] = audio
     features: NDArray[np.float32] = feature_extractor(padded, padding=0)
     return features[:, :mel_frames]

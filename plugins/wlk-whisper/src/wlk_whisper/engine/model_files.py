@@ -36,7 +36,6 @@ __all__ = [
 
 REMEDY = "pull or convert the model again"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
-MAX_NAMED = 6  # files that an error message lists
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_REMEDY = (
     f"pull the model again, or copy the {TOKENIZER_FILE} of the model it was made from into its "
@@ -126,11 +125,9 @@ def _missing_message(directory: Path, name: str) -> str:
             "are not read; convert them once, on a machine that may run them, with transformers: "
             "WhisperForConditionalGeneration.from_pretrained(DIR).save_pretrained(OUT)"
         )
-    entries = sorted(entry.name for entry in directory.iterdir())
     return (
         f"expected a Whisper in transformers' format (config.json, {name}, tokenizer.json) in "
-        f"{directory}, found {', '.join(entries[:MAX_NAMED]) or 'nothing'}; pull one with: "
-        f"wlk-core pull base --backend whisper"
+        f"{directory}; pull one with: wlk-core pull base --backend whisper"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -16,7 +16,6 @@ __all__ = [
     "ALONE",
     "MEL_FRAMES_PER_ENCODER_FRAME",
     "Batch",
-    "BatchNetwork",
     "ChoiceTooClose",
     "Decoder",
     "DecoderOutput",
@@ -164,6 +163,14 @@ class Network(Protocol):
         """Return a decoder of one row without tokens over an output of `encode`."""
         ...
 
+    def new_batch(self) -> Batch | None:
+        """
+        Return what runs several streams; `new_decoder` takes its encoder outputs, too.
+
+        None where the arithmetic is so coarse that rounding could decide most choices.
+        """
+        ...
+
 
 class Batch(Protocol):
     """
@@ -179,17 +186,4 @@ class Batch(Protocol):
 
     def forward(self, passes: Sequence[DecoderPass]) -> Sequence[DecoderOutput]:
         """Return what `Decoder.forward` returns for each stream."""
-        ...
-
-
-@runtime_checkable
-class BatchNetwork(Network, Protocol):
-    """A Network that can also run several streams in one pass."""
-
-    def new_batch(self) -> Batch | None:
-        """
-        Return what runs several streams; `new_decoder` takes its encoder outputs, too.
-
-        None where the arithmetic is so coarse that rounding could decide most choices.
-        """
         ...

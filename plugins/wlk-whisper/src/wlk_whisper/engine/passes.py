@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from wlk_whisper.engine.network import BatchNetwork, ChoiceTooClose, DecoderPass, EncoderPass
+from wlk_whisper.engine.network import ChoiceTooClose, DecoderPass, EncoderPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ Passes: TypeAlias = Generator["EncoderPass | DecoderPass", Any, T]
 
 def run(network: Network, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
     """Return the answers of *calls*, together where the network can and there are several."""
-    if len(calls) > 1 and isinstance(network, BatchNetwork) and (batch := network.new_batch()):
+    if len(calls) > 1 and (batch := network.new_batch()):
         return run_together(network, batch, calls)
     return [run_alone(network, call()) for call in calls]
 

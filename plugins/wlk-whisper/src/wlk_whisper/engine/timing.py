@@ -186,12 +186,10 @@ def _score_errors(
     errors = share * peak * (2 + np.abs(normal))
     half = MEDIAN_FILTER_WIDTH // 2
     edges = [(0, 0)] * (errors.ndim - 1) + [(half, half)]
-    padded = np.pad(errors, edges)
-    frames = errors.shape[-1]
-    largest = padded[..., :frames]
-    for shift in range(1, MEDIAN_FILTER_WIDTH):
-        largest = np.maximum(largest, padded[..., shift : shift + frames])
-    mean: NDArray[np.float64] = largest.mean(axis=0)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(errors, edges), MEDIAN_FILTER_WIDTH, axis=-1
+    )
+    mean: NDArray[np.float64] = windows.max(axis=-1).mean(axis=0)
     return mean
 
 

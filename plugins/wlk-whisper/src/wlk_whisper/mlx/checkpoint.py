@@ -1,4 +1,4 @@
-"""Load the weights of a directory, all of them or none, into the modules of mlx-whisper."""
+"""Load a checkpoint in mlx-whisper's format or transformers' into the modules of mlx-whisper."""
 
 from __future__ import annotations
 
@@ -18,23 +18,16 @@ from wlk_core.models import LayerCount, Size, TensorSize, check_sizes, read_json
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
 from wlk_whisper.engine.model_files import read_checkpoint
-from wlk_whisper.mlx.transformers_format import (
-    convert_config,
-    convert_weights,
-    find_unsupported,
-    is_transformers_format,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["LoadedModel", "load_model"]
+__all__ = ["LoadedModel", "convert_config", "convert_weights", "load_model"]
 
 WEIGHTS = ("weights.safetensors", "weights.npz")
 ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
 REMEDY = "get one with: wlk-core pull SIZE --backend mlx-whisper"
-MAX_NAMED = 4  # files that an error message lists
 # The sizes that the weights have, too.  mlx-whisper computes the sinusoids of its encoder.
 _SIZES = (
     LayerCount("n_audio_layer", ("encoder.blocks.",)),
@@ -45,6 +38,48 @@ _SIZES = (
     TensorSize("n_vocab", ("decoder.token_embedding.weight",)),
     TensorSize("n_text_ctx", ("decoder.positional_embedding",)),
 )
+
+#: Keys of mlx-whisper's ModelDimensions and of transformers' WhisperConfig.
+_CONFIG_KEYS = {
+    "n_mels": "num_mel_bins",
+    "n_audio_ctx": "max_source_positions",
+    "n_audio_state": "d_model",
+    "n_audio_head": "encoder_attention_heads",
+    "n_audio_layer": "encoder_layers",
+    "n_vocab": "vocab_size",
+    "n_text_ctx": "max_target_positions",
+    "n_text_state": "d_model",
+    "n_text_head": "decoder_attention_heads",
+    "n_text_layer": "decoder_layers",
+}
+
+#: What the modules of mlx-whisper are built for; other values would give other numbers.
+REQUIRED = {"activation_function": "gelu", "scale_embedding": False, "tie_word_embeddings": True}
+
+#: Names of transformers and of mlx-whisper, replaced in this order.
+_NAMES = (
+    ("model.", ""),
+    ("layers.", "blocks."),
+    ("fc1", "mlp1"),
+    ("fc2", "mlp2"),
+    ("final_layer_norm", "mlp_ln"),
+    (".self_attn.q_proj", ".attn.query"),
+    (".self_attn.k_proj", ".attn.key"),
+    (".self_attn.v_proj", ".attn.value"),
+    (".self_attn.out_proj", ".attn.out"),
+    ("self_attn_layer_norm", "attn_ln"),
+    (".encoder_attn.q_proj", ".cross_attn.query"),
+    (".encoder_attn.k_proj", ".cross_attn.key"),
+    (".encoder_attn.v_proj", ".cross_attn.value"),
+    (".encoder_attn.out_proj", ".cross_attn.out"),
+    ("encoder_attn_layer_norm", "cross_attn_ln"),
+    ("decoder.layer_norm.", "decoder.ln."),
+    ("encoder.layer_norm.", "encoder.ln_post."),
+    ("decoder.embed_tokens", "decoder.token_embedding"),
+    ("decoder.embed_positions.weight", "decoder.positional_embedding"),
+)
+# The tied output projection, and sinusoids that mlx-whisper computes itself.
+_COMPUTED = {"proj_out.weight", "model.encoder.embed_positions.weight"}
 
 
 class _Dimensions(Struct):
@@ -88,9 +123,12 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     """
     path = directory / "config.json"
     config = read_json_table(path, remedy=REMEDY)
-    if is_transformers_format(config):
-        if (difference := find_unsupported(config)) is not None:
-            raise _rejection(directory, difference)
+    if config.get("model_type") == "whisper" and "d_model" in config:
+        for key, required in REQUIRED.items():
+            if (value := config.get(key, required)) != required:
+                raise _rejection(
+                    directory, f"config.json has {key}={value!r}, and MLX runs {required!r} only"
+                )
         sizes, files, _ = read_checkpoint(directory)
         dims = convert_config(sizes)
         weights: dict[str, Any] = {}
@@ -139,6 +177,28 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     return LoadedModel(whisper=whisper, alignment_heads=heads)
 
 
+def convert_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dimensions by mlx-whisper's names, None where the config lacks one."""
+    return {ours: config.get(theirs) for ours, theirs in _CONFIG_KEYS.items()}
+
+
+def convert_weights(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """Return the weights by mlx-whisper's names; its convolutions have their channels last."""
+    converted: dict[str, mx.array] = {}
+    for name, weight in weights.items():
+        if name in _COMPUTED:
+            continue
+        is_convolution = name.endswith((".conv1.weight", ".conv2.weight"))
+        converted[_rename(name)] = weight.transpose(0, 2, 1) if is_convolution else weight
+    return converted
+
+
+def _rename(name: str) -> str:
+    for theirs, ours in _NAMES:
+        name = name.replace(theirs, ours)
+    return name
+
+
 def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
     """
     Return the modules of a Whisper, with random weights that are never computed.
@@ -159,8 +219,7 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
 def _weights_file(directory: Path) -> Path:
     path = next((directory / name for name in WEIGHTS if (directory / name).is_file()), None)
     if path is None:
-        found = ", ".join(sorted(entry.name for entry in directory.iterdir())[:MAX_NAMED])
-        raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}, but {found}")
+        raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}")
     return path
 
 
@@ -185,17 +244,13 @@ def _read_heads(directory: Path, saved: mx.array | None) -> tuple[tuple[int, int
 
 
 def _quantize(
-    directory: Path, whisper: Whisper, settings: object, weights: Mapping[str, mx.array]
+    directory: Path, whisper: Whisper, settings: Any, weights: Mapping[str, mx.array]
 ) -> None:
     """Turn the modules whose weights come with scales into quantised ones."""
 
     def is_quantised(path: str, module: nn.Module) -> bool:
         return isinstance(module, (nn.Linear, nn.Embedding)) and f"{path}.scales" in weights
 
-    if not isinstance(settings, dict):
-        raise _rejection(
-            directory, f"quantization in config.json should be a table, got {settings!r}"
-        )
     try:
         nn.quantize(whisper, **settings, class_predicate=is_quantised)
     except (TypeError, ValueError) as error:

@@ -67,19 +67,7 @@ class MlxNetwork:
 
         The cross-attention keys and values of all decoder layers are computed at once, because
         every decoder needs them.
-
-        Raises:
-            ValueError: the features have another shape.
-
         """
-        max_frames = MEL_FRAMES_PER_ENCODER_FRAME * len(self._positional_embedding)
-        bands, mel_frames = features.shape
-        is_whole = mel_frames % MEL_FRAMES_PER_ENCODER_FRAME == 0
-        if bands != self.n_mels or not is_whole or not 0 < mel_frames <= max_frames:
-            raise ValueError(
-                f"expected features of {self.n_mels} bands and an even number of frames up to "
-                f"{max_frames}, got {bands} and {mel_frames}"
-            )
         silence = self.silence.cross_kv if is_padded else ()
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._stream.acquire():
@@ -116,6 +104,9 @@ class MlxNetwork:
         """Return a decoder of one row without tokens."""
         return MlxDecoder(self._whisper, encoder_output, self.alignment_heads, self._stream)
 
+    def new_batch(self) -> None:
+        """Return None: each stream runs alone."""
+
 
 class MlxDecoder:
     """The decoder over one encoder output; see Decoder.  A call that fails changes nothing."""
@@ -128,11 +119,9 @@ class MlxDecoder:
         stream: SharedStream,
     ) -> None:
         self._decoder = whisper.decoder
-        self._n_text_ctx = int(whisper.dims.n_text_ctx)
         self._cross_kv = encoder_output.cross_kv
         self._alignment_heads = alignment_heads
         self._stream = stream
-        self._rows = 1
         self._length = 0
         self._kv_cache: tuple[_KeysValues, ...] | None = None
 
@@ -143,26 +132,14 @@ class MlxDecoder:
         logits_to_keep: Sequence[int] = (-1,),
         output_attention: bool = False,
     ) -> DecoderOutput:
-        """
-        Append int64[rows, new] to the rows and run them; one transfer to the host.
-
-        Raises:
-            ValueError: the number of rows differs, or the decoder has no positions left.
-
-        """
-        rows, new = tokens.shape
-        if rows != self._rows or new < 1 or self._length + new > self._n_text_ctx:
-            raise ValueError(
-                f"expected tokens of {self._rows} rows and 1 to {self._n_text_ctx - self._length} "
-                f"new positions, got {rows} and {new}"
-            )
+        """Append int64[rows, new] to the rows and run them; one transfer to the host."""
         with self._stream.acquire():
             logits, attention, kv_cache = self._layers(
                 tokens, list(logits_to_keep), output_attention=output_attention
             )
             mx.eval(logits, attention, kv_cache)
         self._kv_cache = kv_cache
-        self._length += new
+        self._length += tokens.shape[1]
         return DecoderOutput(
             logits=np.array(logits),
             cross_attention=None if attention is None else np.array(attention),
@@ -176,7 +153,6 @@ class MlxDecoder:
                 kv_cache = tuple((keys[order], values[order]) for keys, values in self._kv_cache)
                 mx.eval(kv_cache)
             self._kv_cache = kv_cache
-        self._rows = len(rows)
 
     def _layers(
         self, tokens: NDArray[np.int64], logits_to_keep: list[int], *, output_attention: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from io import BytesIO
-import re
 import threading
 from typing import TYPE_CHECKING, Any
 import wave
@@ -216,11 +215,9 @@ def _remedy(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
             "choose with --model NAME or --option base_url=URL"
         )
     if error.response.is_redirect:
-        location = error.response.headers.get("location", "")
-        location = one_line(mask_secrets(location, [endpoint.key]))
         return (
-            f"it redirects to {location}, and key and audio are sent "
-            "to base_url only; if that URL is right: --option base_url=URL"
+            "it redirects, and key and audio are sent to base_url only; name the URL that serves "
+            "the model with --option base_url=URL"
         )
     if error.code in _QUOTA_CODES:
         return "the quota of this key is used up; add credit to the account"
@@ -230,11 +227,7 @@ def _remedy(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
 
 
 def _server_message(error: openai.APIStatusError, key: str) -> str:
-    """Return the endpoint's own message on one line; the text of a page of HTML."""
-    body = error.response.text
-    if body.lstrip()[:1] == "<":
-        text = mask_secrets(re.sub("<[^>]*>", " ", body), [key])
-        return f"a page of HTML: {one_line(text)}"
-    table = error.body
-    message = table.get("message") if isinstance(table, dict) else None
-    return one_line(mask_secrets(str(message or body or "without a message"), [key]))
+    """Return the endpoint's own message on one line."""
+    message = error.body.get("message") if isinstance(error.body, dict) else None
+    text = str(message or error.response.text or "without a message")
+    return one_line(mask_secrets(text, [key]))

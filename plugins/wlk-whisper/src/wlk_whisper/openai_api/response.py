@@ -12,7 +12,7 @@ import unicodedata
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError
 
-from wlk_core.languages import NAMES
+from wlk_core.languages import find_language
 from wlk_core.plugins import Word
 from wlk_core.streaming import needs_space
 from wlk_whisper.languages import LANGUAGES
@@ -44,13 +44,8 @@ OPENING = frozenset("\"'“‘«¿¡")  # noqa: RUF001 -- marks before a word, b
 # takes two seconds for 50,000 on a busy processor, and its time grows faster than their number.
 MAX_PAIRS = 50_000
 
-# Other names in use, including those that openai/whisper accepts (TO_LANGUAGE_CODE).
-ALIASES = {
-    "burmese": "my", "valencian": "ca", "flemish": "nl", "haitian": "ht", "letzeburgesch": "lb",
-    "pushto": "ps", "panjabi": "pa", "moldavian": "ro", "moldovan": "ro", "sinhalese": "si",
-    "castilian": "es", "mandarin": "zh", "farsi": "fa", "myanmar": "my", "jv": "jw",
-}  # fmt: skip
-_CODES = {key: code for code in LANGUAGES for key in (NAMES[code].casefold(), code)} | ALIASES
+# Names and codes of openai/whisper (LANGUAGES) and ISO 639-1 that the core's list has not.
+ALIASES = {"myanmar": "my", "jv": "jw"}
 
 
 class ResponseError(ValueError):
@@ -72,7 +67,9 @@ def language_code(name: str | None) -> str | None:
     >>> language_code("English"), language_code("de"), language_code("klingon")
     ('en', 'de', None)
     """
-    return _CODES.get((name or "").strip().casefold())
+    key = (name or "").strip().casefold()
+    code = find_language(ALIASES.get(key, key), LANGUAGES)
+    return code if code in LANGUAGES else None
 
 
 def _clean(text: str) -> str:

@@ -18,8 +18,6 @@ from wlk_whisper.torch.layers import KeysValues, merge_heads, mlp, split_heads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
     from transformers import WhisperForConditionalGeneration
 
 __all__ = ["CrossKeysValues", "TorchEncoder"]
@@ -49,13 +47,7 @@ class TorchEncoder:
         Encode float32[mels, frames] of each pass, all in one, padded to the longest window.
 
         The encoder output of silence follows, up to 30 s, where a pass `is_padded`.
-
-        Raises:
-            ValueError: a number of mel frames is zero, odd or too large for the encoder.
-
         """
-        for item in passes:
-            self._check_window(item.features)
         silence = self.silence.cross_kv if any(item.is_padded for item in passes) else ()
         model, device = self._whisper.model, self._whisper.device
         lengths = [item.features.shape[1] // MEL_FRAMES_PER_ENCODER_FRAME for item in passes]
@@ -94,17 +86,10 @@ class TorchEncoder:
     @cached_property
     def silence(self) -> CrossKeysValues:
         """The encoder output of a window of silence."""
-        features = silence_features(self._whisper.config.num_mel_bins, self._max_mel_frames)
+        config = self._whisper.config
+        frames = MEL_FRAMES_PER_ENCODER_FRAME * int(config.max_source_positions)
+        features = silence_features(config.num_mel_bins, frames)
         return self.encode([EncoderPass(features=features)])[0]
-
-    @property
-    def _max_mel_frames(self) -> int:
-        return MEL_FRAMES_PER_ENCODER_FRAME * int(self._whisper.config.max_source_positions)
-
-    def _check_window(self, features: NDArray[np.float32]) -> None:
-        mel_frames, limit = features.shape[1], self._max_mel_frames
-        if not 0 < mel_frames <= limit or mel_frames % MEL_FRAMES_PER_ENCODER_FRAME:
-            raise ValueError(f"expected an even number of frames up to {limit}, got {mel_frames}")
 
 
 def _encoder_layer(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "AttendingHeads",
     "KeysValues",
     "attention_weights",
     "merge_heads",
@@ -24,32 +23,6 @@ __all__ = [
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, each [rows, heads, positions, head size]."""
-
-
-class AttendingHeads:
-    """
-    The alignment heads, by layer, as a pass of the decoder computes them.
-
-    Args:
-        alignment_heads: (layer, head) pairs in the order of `DecoderOutput.cross_attention`.
-
-    """
-
-    def __init__(self, alignment_heads: Sequence[tuple[int, int]]) -> None:
-        self._of_layer: dict[int, list[int]] = {}
-        for layer, head in alignment_heads:
-            self._of_layer.setdefault(layer, []).append(head)
-        # Attention is computed layer by layer and returned in the order of alignment_heads.
-        computed = [(layer, head) for layer in sorted(self._of_layer) for head in self[layer]]
-        self._order = [computed.index(pair) for pair in alignment_heads]
-
-    def __getitem__(self, layer: int) -> Sequence[int]:
-        """Return the alignment heads of a layer."""
-        return self._of_layer.get(layer, ())
-
-    def in_order(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the weights of all layers, each [rows, heads, ...], in the order of the heads."""
-        return torch.cat(list(weights), dim=1)[:, self._order]
 
 
 def mlp(layer: Any, states: torch.Tensor) -> torch.Tensor:

@@ -1,26 +1,42 @@
-"""Whisper's layers on torch: the Network protocol over the modules of transformers."""
+"""Whisper's layers on torch, over the modules of transformers: several streams in one pass."""
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import attrs
+import numpy as np
 import torch
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
-from wlk_whisper.engine.network import ALONE, EncoderPass, Rounding
-from wlk_whisper.torch.batch import TorchBatch
+from wlk_core.frameworks.kv_pages import PagePool
+from wlk_core.frameworks.packed_attention import AttentionPass, Packing
+from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
 from wlk_whisper.torch.encoder import TorchEncoder
-from wlk_whisper.torch.layers import AttendingHeads
+from wlk_whisper.torch.layers import (
+    KeysValues,
+    attention_weights,
+    merge_heads,
+    mlp,
+    split_heads,
+    to_host,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from transformers import WhisperForConditionalGeneration
 
+    from wlk_core.frameworks.kv_pages import PagedCache
     from wlk_whisper.engine.alignment_heads import Heads
-    from wlk_whisper.torch.batch import TorchDecoder, TorchEncoderOutput
+    from wlk_whisper.torch.encoder import CrossKeysValues
 
 __all__ = ["TorchNetwork"]
 
+NO_WINDOW = 1 << 40  # positions; more than a decoder has
 # Common passes differ from passes alone by 1.3e-5 logits and by 1.2e-5 of an attention weight at
 # most, measured with 8 streams of the digits model.  In float16 and bfloat16 that is 0.5 logits
 # and 10 %, so that half of the calls would be made again.
@@ -29,7 +45,7 @@ ROUNDING = Rounding(margin=1e-3, attention=1e-4)
 
 class TorchNetwork:
     """
-    A Whisper on torch, shared by all streams; see BatchNetwork.
+    A Whisper on torch, shared by all streams; see Network.
 
     The modules are never changed.  Their layers are called one by one here, because transformers'
     own forward pass returns no attention from a fused kernel.
@@ -37,7 +53,6 @@ class TorchNetwork:
 
     def __init__(self, whisper: WhisperForConditionalGeneration, *, alignment_heads: Heads) -> None:
         self._whisper: Any = whisper
-        self._heads = AttendingHeads(alignment_heads)
         self.alignment_heads = alignment_heads
         self.encoder = TorchEncoder(whisper)
         self.n_mels = int(self._whisper.config.num_mel_bins)
@@ -62,4 +77,235 @@ class TorchNetwork:
         return self._new_batch(ROUNDING) if self.dtype == torch.float32 else None
 
     def _new_batch(self, rounding: Rounding) -> TorchBatch:
-        return TorchBatch(self._whisper, self.encoder, heads=self._heads, rounding=rounding)
+        return TorchBatch(
+            self._whisper,
+            self.encoder,
+            alignment_heads=self.alignment_heads,
+            rounding=rounding,
+        )
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class TorchEncoderOutput:
+    """The encoder output of one stream in a batch."""
+
+    batch: TorchBatch
+    memory: CrossKeysValues
+
+    @property
+    def frames(self) -> int:
+        """Encoder frames."""
+        return self.memory.frames
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _CrossMemory:
+    """Keys and values of several streams, padded to the longest, [streams, heads, frames, size]."""
+
+    streams: tuple[CrossKeysValues, ...]
+    layers: tuple[KeysValues, ...]
+    mask: torch.Tensor | None  #: bool[streams, 1, 1, frames], true where a stream has the frame
+
+    @classmethod
+    def of(cls, streams: Sequence[CrossKeysValues]) -> _CrossMemory:
+        layers = [
+            tuple(
+                pad_sequence([part[0].transpose(0, 1) for part in parts], batch_first=True)
+                .transpose(1, 2)
+                .contiguous()
+                for parts in zip(*streams_of_layer, strict=True)
+            )
+            for streams_of_layer in zip(*(stream.cross_kv for stream in streams), strict=True)
+        ]
+        device = layers[0][0].device
+        frames = torch.tensor([stream.frames for stream in streams], device=device)
+        longest = max(stream.frames for stream in streams)
+        mask = torch.arange(longest, device=device) < frames[:, None]
+        is_padded = min(stream.frames for stream in streams) < longest
+        return cls(
+            streams=tuple(streams),
+            layers=tuple((keys, values) for keys, values in layers),
+            mask=mask[:, None, None] if is_padded else None,
+        )
+
+
+class TorchBatch:
+    """
+    Passes over several streams; see Batch.
+
+    The decoder's hidden states are packed, one position after the other, so that the layers of all
+    streams are one product each.  Only attention is apart: over pages of keys and values, and the
+    cross attention padded to the longest window.
+    """
+
+    def __init__(
+        self, whisper: Any, encoder: TorchEncoder, *, alignment_heads: Heads, rounding: Rounding
+    ) -> None:
+        config = whisper.config
+        self._whisper = whisper
+        self._encoder = encoder
+        self._alignment_heads = alignment_heads
+        self._rounding = rounding
+        self._pool = PagePool(
+            layers=config.decoder_layers,
+            heads=config.decoder_attention_heads,
+            size=config.d_model // config.decoder_attention_heads,
+            window=NO_WINDOW,
+            device=whisper.device,
+            dtype=whisper.dtype,
+        )
+        self._cross_memory: _CrossMemory | None = None
+
+    def encode(self, passes: Sequence[EncoderPass]) -> list[TorchEncoderOutput]:
+        """Encode float32[mels, frames] of each stream; see `TorchEncoder.encode`."""
+        return [
+            TorchEncoderOutput(batch=self, memory=memory) for memory in self._encoder.encode(passes)
+        ]
+
+    def new_decoder(self, encoder_output: TorchEncoderOutput) -> TorchDecoder:
+        """Return a decoder of one row without tokens."""
+        return TorchDecoder(encoder_output, self._pool.new_cache())
+
+    def forward(self, passes: Sequence[DecoderPass]) -> list[DecoderOutput]:
+        """Append tokens to the rows of each decoder and run them all; one transfer to the host."""
+        decoder, device = self._whisper.model.decoder, self._pool.device
+        shapes = [item.tokens.shape for item in passes]
+        sizes = [item.tokens.size for item in passes]
+        with torch.inference_mode():
+            pages = AttentionPass.of(
+                self._pool,
+                [cache for item in passes for cache in item.decoder.caches],
+                [new for rows, new in shapes for _ in range(rows)],
+            )
+            packing = Packing.of(sizes, device)
+            memory = self._memory_of(passes)
+            ids = np.concatenate([item.tokens.reshape(-1) for item in passes])
+            states = decoder.embed_tokens(torch.from_numpy(ids).to(device))
+            states = states + decoder.embed_positions.weight[pages.position_ids[0]]
+            attention: list[torch.Tensor] = []
+            output_attention = any(item.output_attention for item in passes)
+            for index, layer in enumerate(decoder.layers):
+                states = _self_attention(layer, index, states, pages)
+                heads = [head for layer_of, head in self._alignment_heads if layer_of == index]
+                states, weights = _cross_attention(
+                    layer,
+                    index,
+                    states,
+                    memory,
+                    packing,
+                    heads=heads if output_attention else (),
+                )
+                if weights is not None:
+                    attention.append(weights)
+                states = mlp(layer, states)
+            kept = [  # packed positions, those of a pass after those of the passes before it
+                first + row * item.tokens.shape[1] + range(item.tokens.shape[1])[index]
+                for first, item in zip(accumulate(sizes, initial=0), passes, strict=False)
+                for row in range(len(item.tokens))
+                for index in item.logits_to_keep
+            ]
+            states = decoder.layer_norm(states[torch.tensor(kept, device=device)])
+            counts = [len(item.tokens) * len(item.logits_to_keep) for item in passes]
+            outputs = list(self._whisper.proj_out(states).float().split(counts))
+            if output_attention:
+                ordered = torch.cat(attention, dim=1)
+                outputs += [
+                    weights[:, :size, : stream.frames]
+                    for weights, size, stream in zip(ordered, sizes, memory.streams, strict=True)
+                ]
+            arrays = to_host(*outputs)
+        caches = iter(pages.caches)
+        for item in passes:
+            item.decoder.caches = [next(caches) for _ in item.decoder.caches]
+        return [
+            DecoderOutput(
+                logits=arrays[index].reshape(len(item.tokens), len(item.logits_to_keep), -1),
+                cross_attention=_of_rows(arrays[len(passes) + index], item.tokens.shape)
+                if item.output_attention
+                else None,
+                rounding=self._rounding,
+            )
+            for index, item in enumerate(passes)
+        ]
+
+    def _memory_of(self, passes: Sequence[DecoderPass]) -> _CrossMemory:
+        """Return the cross memory of the streams, made anew when a stream came or left."""
+        streams = tuple(item.decoder.encoder_output.memory for item in passes)
+        memory = self._cross_memory
+        if memory is None or memory.streams != streams:
+            # The old one goes before the new one is made, because both may not fit.
+            memory = self._cross_memory = None
+            memory = _CrossMemory.of(streams)
+            self._cross_memory = memory
+        return memory
+
+
+class TorchDecoder:
+    """The decoder over the encoder output of one stream in a batch; see Decoder."""
+
+    def __init__(self, encoder_output: TorchEncoderOutput, cache: PagedCache) -> None:
+        self.encoder_output = encoder_output
+        self.caches = [cache]  #: of each row
+
+    def forward(
+        self,
+        tokens: NDArray[np.int64],
+        *,
+        logits_to_keep: Sequence[int] = (-1,),
+        output_attention: bool = False,
+    ) -> DecoderOutput:
+        """Append int64[rows, new] to the rows and run them without other streams."""
+        item = DecoderPass(
+            decoder=self,
+            tokens=tokens,
+            logits_to_keep=logits_to_keep,
+            output_attention=output_attention,
+        )
+        return self.encoder_output.batch.forward([item])[0]
+
+    def reorder_cache(self, rows: Sequence[int]) -> None:
+        """Make new row i continue from old row ``rows[i]``."""
+        self.caches = [self.caches[row] for row in rows]
+
+
+def _self_attention(
+    layer: Any, index: int, states: torch.Tensor, attention: AttentionPass
+) -> torch.Tensor:
+    """Return packed states after causal self-attention, each row over its own positions."""
+    module = layer.self_attn
+    normal = layer.self_attn_layer_norm(states)
+    queries, keys, values = (
+        projection(normal).view(len(normal), module.num_heads, -1)
+        for projection in (module.q_proj, module.k_proj, module.v_proj)
+    )
+    mixed = attention.mix(index, queries, keys, values, scale=queries.shape[-1] ** -0.5)
+    output: torch.Tensor = states + module.out_proj(mixed)
+    return output
+
+
+def _cross_attention(
+    layer: Any,
+    index: int,
+    states: torch.Tensor,
+    memory: _CrossMemory,
+    packing: Packing,
+    *,
+    heads: Sequence[int],
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """
+    Return packed states after cross-attention, and the weights of *heads* where there are any.
+
+    The rows of a stream are one row of queries, because they share its keys and values.
+    """
+    attention = layer.encoder_attn
+    packed = attention.q_proj(layer.encoder_attn_layer_norm(states))
+    queries = split_heads(attention, packing.pad(packed))
+    keys, values = memory.layers[index]
+    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=memory.mask)
+    states = states + attention.out_proj(packing.pack(merge_heads(mixed)))
+    return states, attention_weights(queries, keys, heads, memory.mask) if heads else None
+
+
+def _of_rows(weights: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Return [heads, rows * new, frames] as [rows, heads, new, frames]."""
+    return weights.reshape(len(weights), *shape, -1).swapaxes(0, 1)

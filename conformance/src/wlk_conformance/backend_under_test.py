@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     import psutil
 
-    from wlk_conformance.report import Part
-    from wlk_conformance.rules import RuleTest
+    from wlk_conformance.rules import Part, RuleTest
     from wlk_conformance.sessions.monitor import MonitoredProcessor
     from wlk_conformance.sessions.session import Session
     from wlk_conformance.sessions.violation import Violation

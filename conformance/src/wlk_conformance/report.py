@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence
+from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wlk_conformance.rules import RuleTest, TestOutcome
     from wlk_core.registry import PluginInfo
 
-__all__ = ["Part", "Report", "RuleResult", "is_newer", "judge_all"]
+__all__ = ["Report", "RuleResult", "is_newer", "judge_all"]
 
 Outcome = Literal["pass", "fail", "deviation", "stale", "n/a", "advisory"]
 BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
@@ -28,8 +28,7 @@ REASONS: dict[Absence, str] = {
     "not testable": "the suite cannot",
 }
 PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON document, for ever
-#: A part that was chosen, and the claim where it passes: only a whole run is a verdict.
-Part = Literal["rules", "session"]
+#: What is claimed where a chosen part passes: only a whole run is a verdict.
 PASSES: dict[Part, str] = {"rules": "the chosen rules pass", "session": "the session passes"}
 NOT_REACHED = "not reached: "  # begins the detail of a rule that the run did not get to
 

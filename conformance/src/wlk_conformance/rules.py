@@ -17,6 +17,7 @@ __all__ = [
     "NotApplicable",
     "NotDeclared",
     "NotSelected",
+    "Part",
     "RuleTest",
     "Status",
     "TestOutcome",
@@ -32,6 +33,7 @@ SUITE_VERSION = "2.0"  #: moves when a rule is added; `since` and a pinned `suit
 MONITORED_SINCE = "2.0"  #: what the monitor of every stream finds is advisory to older suites
 
 Tier = Literal["contract", "speech", "long"]
+Part = Literal["rules", "session"]  # what was chosen instead of a whole run
 Status = Literal["pass", "fail", "n/a"]
 #: Why a rule is n/a: the backend declares not to have what it is about, it was not selected, or
 #: the suite has no means to test it on this model.

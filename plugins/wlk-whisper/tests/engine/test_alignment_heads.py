@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import OptionError
-from wlk_whisper.engine.alignment_heads import choose_alignment_heads, parse_heads
+from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 
 TINY = {"n_layers": 4, "n_heads": 6, "n_vocab": 51865}
 UNPUBLISHED = {"n_layers": 4, "n_heads": 4, "n_vocab": 51865}
@@ -18,22 +18,23 @@ UPPER = tuple((layer, head) for layer in (2, 3) for head in range(4))
 def test_heads_are_read_back_as_they_were_written(pairs):
     """The option is layer.head, separated by commas; the order does not matter."""
     text = ", ".join(f"{layer}.{head}" for layer, head in pairs)
+    heads = choose_alignment_heads(text, None, name="", n_layers=32, n_heads=20, n_vocab=51865)
 
-    assert tuple(sorted(pairs)) == parse_heads(text, n_layers=32, n_heads=20)
+    assert tuple(sorted(pairs)) == heads.pairs
 
 
 @pytest.mark.parametrize("text", ["", "2", "2.", "2.0;3.1", "-1.0", "2.0,", "all", "2.0.1"])
 def test_an_invalid_list_of_heads_is_refused_with_an_example(text):
     """The message shows how heads are written."""
     with pytest.raises(OptionError, match=r"expected layer\.head,layer\.head"):
-        parse_heads(text, n_layers=4, n_heads=4)
+        choose_alignment_heads(text, None, name="", **UNPUBLISHED)
 
 
 @pytest.mark.parametrize("text", ["4.0", "2.4", "2.0,17.3"])
 def test_a_head_that_the_model_does_not_have_is_refused(text):
     """The message names the range of layers and heads."""
     with pytest.raises(OptionError, match="expected layers 0 to 3 and heads 0 to 3"):
-        parse_heads(text, n_layers=4, n_heads=4)
+        choose_alignment_heads(text, None, name="", **UNPUBLISHED)
 
 
 PUBLISHED = ((2, 2), (3, 0), (3, 2), (3, 3), (3, 4), (3, 5))

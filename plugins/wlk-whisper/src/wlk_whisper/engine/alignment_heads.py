@@ -13,7 +13,7 @@ from wlk_core.plugins import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["AlignmentHeads", "Heads", "choose_alignment_heads", "parse_heads"]
+__all__ = ["AlignmentHeads", "Heads", "choose_alignment_heads"]
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,18 @@ def choose_alignment_heads(
 
     """
     if option is not None:
-        pairs = parse_heads(option, n_layers=n_layers, n_heads=n_heads)
+        pairs = _pairs(option.split(","))
+        if not pairs:
+            raise OptionError(
+                f"alignment_heads={option!r}: expected layer.head,layer.head with both counted "
+                "from 0, such as 2.0,3.1"
+            )
+        for layer, head in pairs:
+            if layer >= n_layers or head >= n_heads:
+                raise OptionError(
+                    f"alignment_heads={option!r}: the model has no head {layer}.{head}; "
+                    f"expected layers 0 to {n_layers - 1} and heads 0 to {n_heads - 1}"
+                )
         return AlignmentHeads(pairs=pairs, are_known=True)
     upper = tuple(
         (layer, head) for layer in range(n_layers // 2, n_layers) for head in range(n_heads)
@@ -146,29 +157,6 @@ def choose_alignment_heads(
     if len(sizes) == 1 and not are_foreign:
         return AlignmentHeads(pairs=_pairs_of(sizes[0]), are_known=True)
     return AlignmentHeads(pairs=upper, are_known=False)
-
-
-def parse_heads(text: str, *, n_layers: int, n_heads: int) -> Heads:
-    """
-    Return the heads that ``"layer.head,layer.head"`` names.
-
-    Raises:
-        OptionError: the text is not such a list, or names a head that the decoder does not have.
-
-    """
-    pairs = _pairs(text.split(","))
-    if not pairs:
-        raise OptionError(
-            f"alignment_heads={text!r}: expected layer.head,layer.head with both counted from 0, "
-            "such as 2.0,3.1"
-        )
-    for layer, head in pairs:
-        if layer >= n_layers or head >= n_heads:
-            raise OptionError(
-                f"alignment_heads={text!r}: the model has no head {layer}.{head}; "
-                f"expected layers 0 to {n_layers - 1} and heads 0 to {n_heads - 1}"
-            )
-    return pairs
 
 
 def _pairs_of(size: str) -> Heads:

@@ -160,12 +160,12 @@ class Microphone:
         try:
             self._driver.refresh()
             # A device that was plugged in again may have another index.
-            for device in self._driver.devices():
-                if device.name == name:
-                    self.device = device
-                    self._stream = self._driver.open(device, self.rate, self._append)
-                    return
-            self.problem = f"{name} is gone; connect it again"
+            same = [device for device in self._driver.devices() if device.name == name]
+            if same:
+                self.device = min(same, key=lambda device: abs(device.index - self.device.index))
+                self._stream = self._driver.open(self.device, self.rate, self._append)
+            else:
+                self.problem = f"{name} is gone; connect it again"
         except AudioDeviceError as error:
             self.problem = str(error)
 

@@ -73,8 +73,9 @@ class OnlineProcessor(Protocol):
     thread at any time and never wait for the model.  The other calls are exclusive: each may come
     from a different thread, but overlapping ones raise ConcurrentCallError and change nothing.
 
-    A call that fails raises BackendError and changes nothing: the next one retries.  After three
-    failed retries every call raises StreamBroken.
+    A call that fails raises BackendError, and the next one retries.  The step that failed changes
+    nothing; what earlier steps of the call committed is in `BackendError.committed` and comes with
+    the next Emission.  After three failed retries every call raises StreamBroken.
     """
 
     def insert_audio_chunk(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext
 import importlib
 from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -20,7 +19,7 @@ from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
@@ -37,6 +36,8 @@ __all__ = [
 ]
 
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec | CommandSpec"
+
+_UNKNOWN = "unknown"
 
 _KINDS = {  # what each hook returns
     "wlk_backends": "backend",
@@ -70,6 +71,8 @@ class PluginInfo:
     @property
     def remedy(self) -> str:
         """What to do about a broken plugin."""
+        if self.distribution == _UNKNOWN:
+            return "reinstall the distribution that declares it"
         return (
             f"update it with: pip install --upgrade {self.distribution}, "
             f"or remove it with: pip uninstall {self.distribution}"
@@ -88,6 +91,8 @@ class Registry:
             entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
+        #: Entered around the import of a plugin, which is foreign code.
+        self.import_context: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def load_command(self, name: str) -> Any:
         """
@@ -200,6 +205,8 @@ class Registry:
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
+        if not isinstance(name, str):
+            raise OptionError(f"the name of a backend is a string, got {shown(name)}")
         plugin, spec = self._backend(name)
         backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
         if model is not None and hasattr(backend, "model"):
@@ -253,7 +260,7 @@ class Registry:
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         """Import a plugin and read what it offers, once; a broken one is described by its error."""
         if point not in self._loaded:
-            with redirect_stdout(sys.stderr):  # standard output is for results
+            with self.import_context():
                 try:
                     self._loaded[point] = _read(info, point.load())
                 # A plugin may raise anything at import, and some exit where a device is missing.
@@ -332,7 +339,7 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
         names = tuple(sorted(points))
         point = points[names[0]]
         # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-        found: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
+        found: Any = point.dist.metadata if point.dist else {"Name": _UNKNOWN, "Version": ""}
         info = PluginInfo(names=names, distribution=found["Name"], version=found["Version"])
         plugins.append((info, point))
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
@@ -400,11 +407,13 @@ def _open(
             that names it.
 
     """
-    name = spec.default_model if model is None else os.fspath(model)  # backends take no paths
+    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
+    if name is not None and not isinstance(name, str):
+        raise OptionError(f"a model is a string or a path, got {shown(model)}")
     if name == "":
         raise OptionError("a model has a name; got an empty text, leave it out for the default")
     try:
-        return _resolve(spec)(spec, name, **options)
+        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
     except WLKError:
         raise
     except (Exception, SystemExit) as error:

@@ -209,3 +209,13 @@ def test_a_whole_file_on_a_full_disk_keeps_the_one_before(tmp_path, monkeypatch)
 
     assert (tmp_path / "x.json").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_whole_file_of_no_words_replaces_the_one_before(tmp_path):
+    """A transcript of another recording must not look like this one's."""
+    path = tmp_path / "a.txt"
+    path.write_text("of another recording\n", encoding="utf-8")
+
+    FileOutput(path, is_whole=True).close(is_complete=True)
+
+    assert "" == path.read_text(encoding="utf-8")

@@ -108,3 +108,23 @@ def test_an_answer_that_cannot_be_read_is_requested_again(
 
     assert 1 == failures
     assert speech.text == driver.text
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
+def test_an_interrupt_before_words_are_committed_loses_none(speech, engine, monkeypatch, kind):
+    """The recognizer has moved on, so that its step is kept until its words are."""
+    stream = engine.stream()
+    stream.insert_audio_chunk(speech.audio)
+    commit, raised = stream._transcript.commit, []
+
+    def interrupted(*arguments):
+        if not raised:
+            raised.append(kind())
+            raise raised[0]
+        return commit(*arguments)
+
+    monkeypatch.setattr(stream._transcript, "commit", interrupted)
+    with pytest.raises(kind):
+        stream.finish()
+
+    assert speech.text == "".join(token.text for token in stream.finish().committed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import numpy as np
@@ -272,3 +273,24 @@ def test_many_streams_run_in_one_event_loop(open_stream, speech, words):
     results = asyncio.run(run())
 
     assert {len(words)} == {len(tokens_of(events)) for events in results}
+
+
+def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collector(
+    open_stream, speech
+):
+    """The processor would keep its memory, or its connection, until some later collection."""
+    processor = open_stream()
+
+    async def leave():
+        async for _ in astream(BackendOf(processor), live(in_chunks(speech))):
+            break
+        for _ in range(20):  # turns in which the event loop closes the generator
+            await asyncio.sleep(0)
+        with pytest.raises(StreamClosed):  # not later: the end of the loop closes them all
+            processor.process_iter()
+
+    gc.disable()
+    try:
+        asyncio.run(leave())
+    finally:
+        gc.enable()

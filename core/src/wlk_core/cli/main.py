@@ -50,7 +50,8 @@ _COMMANDS = {
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
-_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point
+_PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
+_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
 _SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
 
 # Commands of other distributions of this project, and how to install each.
@@ -114,14 +115,15 @@ def _listed_commands() -> dict[str, str]:
         with suppress(OSError):  # not a folder
             for name in sorted(os.listdir(folder or ".")):  # noqa: PTH208 -- pathlib takes 3 ms
                 if name.endswith(".dist-info"):
-                    for command in _COMMAND.findall(_text_of(folder, name, "entry_points.txt")):
+                    group = _PLUGINS.search(_text_of(folder, name, "entry_points.txt"))
+                    for command in _COMMAND.findall(group[1]) if group else ():
                         about = _SUMMARY.search(_text_of(folder, name, "METADATA"))
                         listed.setdefault(command, about[1] if about else "")
     return listed
 
 
 def _text_of(*path: str) -> str:
-    with suppress(OSError), open("/".join(path), encoding="utf-8") as file:  # noqa: PTH123 -- as above
+    with suppress(OSError), open("/".join(path), encoding="utf-8", errors="replace") as file:  # noqa: PTH123 -- as above
         return file.read()
     return ""
 
@@ -249,6 +251,7 @@ def registry_of(context: click.Context) -> Registry:
     The first call finds the installed plugins.  From then on only errors are logged, because a
     recovered failure is not worth a line and any other is printed by the command itself.
     """
+    from contextlib import redirect_stdout  # noqa: PLC0415 -- as below
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
@@ -261,6 +264,7 @@ def registry_of(context: click.Context) -> Registry:
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj
+    registry.import_context = lambda: redirect_stdout(sys.stderr)  # prints of plugins
     return registry
 
 

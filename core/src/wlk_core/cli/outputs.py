@@ -79,14 +79,16 @@ class FileOutput:
     path: Path
     is_whole: bool = False
     _file: BinaryIO | None = None
+    _has_text: bool = False
 
     def write(self, text: str) -> None:
         """Append without a buffer, or replace; OSError names the file."""
+        self._has_text = True
         self._write(encoded(text))
 
     def close(self, *, is_complete: bool = True) -> None:
         """Close the file; only a complete result is written where it is empty."""
-        if is_complete and not self.is_whole:
+        if is_complete and not self._has_text:
             self._write(b"")
         if self._file is not None:
             self._file.close()

@@ -54,10 +54,12 @@ class EngineBatches:
     """
 
     def __init__(self) -> None:
-        self.arrival = threading.Condition()  #: of a call or an answer; guards what waits
+        self._lock = threading.Lock()
+        self.arrival = threading.Condition(self._lock)  #: of a call; guards what waits
         self.waiting: list[_Call] = []  #: calls that no run has taken, in their order
         self.run_count = 0  #: runs of the engine so far, failed ones included
-        self._is_running = False  # a call leads
+        self._run_ended = threading.Condition(self._lock)  # or a call was withdrawn
+        self._leader: _Call | None = None  # whose thread runs the engine
         self._recent: tuple[frozenset[Hashable], frozenset[Hashable]] = (frozenset(), frozenset())
         self._seconds = 0.0  # of the last run
         self._batches_without_wait = 0
@@ -74,22 +76,24 @@ class EngineBatches:
         call = _Call(function, argument, caller)
 
         def is_next() -> bool:
-            return not self._is_running and self.waiting[0] is call
+            return self._leader is None and self.waiting[0] is call
 
         try:
-            with self.arrival:
+            with self._lock:
                 self.waiting.append(call)
                 self.arrival.notify_all()
-                self.arrival.wait_for(lambda: call.is_answered or is_next())
-                leads = not call.is_answered
-                self._is_running |= leads
-            if leads:
+                self._run_ended.wait_for(lambda: call.is_answered or is_next())
+                if not call.is_answered:
+                    self._leader = call
+            if self._leader is call:
                 self._lead(call)
         except BaseException:  # the thread ends here, and no other may wait for it
-            with self.arrival:
+            with self._lock:
                 call.is_withdrawn = True
                 self.waiting = [each for each in self.waiting if each is not call]
-                self.arrival.notify_all()
+                if self._leader is call:
+                    self._leader = None
+                self._run_ended.notify_all()
             raise
         error, call.error = call.error, None
         try:
@@ -132,8 +136,8 @@ class EngineBatches:
                 self.waiting[:0] = [
                     call for call in batch if not (call.is_answered or call.is_withdrawn)
                 ]
-                self._is_running = False
-                self.arrival.notify_all()
+                self._leader = None
+                self._run_ended.notify_all()
 
     def _answer(self, batch: list[_Call]) -> None:
         """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""

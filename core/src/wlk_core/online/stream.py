@@ -71,6 +71,7 @@ class OnlineStream:
         self._input = InputQueue("the stream is being finished; no more audio can be inserted")
         self._transcript = TranscriptBuilder()
         self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
+        self._decoded: Step | None = None  # whose words are not committed yet
         self._hypothesis = Transcript()
         self._utterance_start = 0.0  # stream time of the utterance's first sample
         self._utterance_samples = 0  # samples of this utterance that the recognizer was fed
@@ -208,16 +209,20 @@ class OnlineStream:
 
     def _feed_audio(self, until: int) -> None:
         before = self._input.taken
-        self._input.take_audio(until, self._recognizer.feed)
-        fed = self._input.taken - before
-        self._utterance_samples += fed
-        self._may_have_steps |= fed > 0
+        try:
+            self._input.take_audio(until, self._recognizer.feed)
+        finally:  # an interrupt may come after some arrays were fed
+            fed = self._input.taken - before
+            self._utterance_samples += fed
+            self._may_have_steps |= fed > 0
         self._fed_time = self._input.taken_time()
 
     def _step(self, *, is_last: bool) -> Step | None:
         began = perf_counter()
         try:
-            step = self._recognizer.step(is_last=is_last)
+            # The recognizer has moved on: its words are kept until they are committed, so that an
+            # interrupt in between loses none.
+            step = self._decoded = self._decoded or self._recognizer.step(is_last=is_last)
         except Exception as error:
             raise self._failure(error) from error
         finally:
@@ -229,6 +234,7 @@ class OnlineStream:
         utterance = Utterance(self._utterance_start, self._fed_time, self._recognizer.language)
         consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
         self._committed += self._transcript.commit(step.committed, utterance)
+        self._decoded = None
         self._count_misplaced(step, utterance)
         self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
         self._processed_time = max(self._processed_time, consumed)

@@ -152,7 +152,8 @@ def astream(
         )
     chunker = _chunker(chunk_seconds, sample_rate)
     opening = partial(backend.create_processor, language=language, task=task, **options)
-    return _AsyncEvents(opening, chunks, vad, chunker)
+    run = _AsyncRun(opening)
+    return _AsyncEvents(run, run.steps(chunks, vad, chunker))
 
 
 def _run(
@@ -228,22 +229,13 @@ class _AsyncEvents(AsyncGenerator[Event, None]):
     """
     The events of `astream`.
 
-    A thread leaves the events of its step in a queue, so that none is lost when the consumer that
-    waited for it is cancelled.
+    The run does not refer to this object or to its generator, so that the last reference to an
+    iteration that was left closes the stream, and not the garbage collector some time later.
     """
 
-    def __init__(
-        self,
-        opening: Callable[[], OnlineProcessor],
-        chunks: AsyncIterable[NDArray[np.float32]],
-        vad: bool | GateParameters,  # noqa: FBT001 -- as in `stream`
-        chunker: Chunker,
-    ) -> None:
-        self._opening = opening
-        self._processor: OnlineProcessor | None = None
-        self._is_stopped = False
-        self._ready: deque[Event] = deque()
-        self._steps = self._run(chunks, vad, chunker)
+    def __init__(self, run: _AsyncRun, steps: AsyncGenerator[None]) -> None:
+        self._ready = run.ready
+        self._steps = steps
 
     async def asend(self, value: None) -> Event:
         """Return the next event."""
@@ -261,12 +253,28 @@ class _AsyncEvents(AsyncGenerator[Event, None]):
         self._ready.clear()
         await self._steps.aclose()
 
-    async def _run(
+
+class _AsyncRun:
+    """
+    The work of `astream`, in threads.
+
+    A thread leaves the events of its step in a queue, so that none is lost when the consumer that
+    waited for it is cancelled.
+    """
+
+    def __init__(self, opening: Callable[[], OnlineProcessor]) -> None:
+        self.ready: deque[Event] = deque()
+        self._opening = opening
+        self._processor: OnlineProcessor | None = None
+        self._is_stopped = False
+
+    async def steps(
         self,
         chunks: AsyncIterable[NDArray[np.float32]],
         vad: bool | GateParameters,  # noqa: FBT001 -- as in `stream`
         chunker: Chunker,
     ) -> AsyncGenerator[None]:
+        """Transcribe *chunks*; yield after each step, whose events are in `ready` then."""
         failure: Exception | None = None
         processor = await self._in_thread(self._open)
         with closing(processor):
@@ -290,7 +298,7 @@ class _AsyncEvents(AsyncGenerator[Event, None]):
     def _step(self, steps: Iterator[list[Event]]) -> bool:
         """Make a step and keep its events; return whether there was one."""
         events = next(steps, None)
-        self._ready.extend(events or ())
+        self.ready.extend(events or ())
         return events is not None
 
     async def _in_thread(self, call: Callable[[], T]) -> T:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wlk_core.errors import OptionError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.untrusted import shown
+from wlk_core.untrusted import real_number, shown
 from wlk_core.vad.detector import SileroDetector
 
 if TYPE_CHECKING:
@@ -259,12 +259,16 @@ class GateParameters:
     pre_roll: float = 0.4
 
     def __attrs_post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise OptionError(f"expected a threshold of speech from 0 to 1, got {self.threshold}")
-        if not 0 <= self.pre_roll < self.silence_seconds < math.inf:
+        threshold = real_number(self.threshold)
+        if threshold is None or not 0 <= threshold <= 1:
+            raise OptionError(
+                f"expected a threshold of speech from 0 to 1, got {shown(self.threshold)}"
+            )
+        silence, pre_roll = real_number(self.silence_seconds), real_number(self.pre_roll)
+        if silence is None or pre_roll is None or not 0 <= pre_roll < silence < math.inf:
             raise OptionError(
                 "expected a pre-roll of 0 s or more and a longer silence, got a pre-roll of "
-                f"{self.pre_roll} s and a silence of {self.silence_seconds} s"
+                f"{shown(self.pre_roll)} and a silence of {shown(self.silence_seconds)}"
             )
 
     def lengths(self) -> dict[str, float]:

@@ -56,6 +56,8 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     try:
         _check_head(directory, table, tensors)
         model, _ = load_files(str(directory), dtype=dtype)
+    except MemoryError:
+        raise
     except Exception as error:
         raise _damaged(directory, error) from error
     # mlx-qwen3-asr leaves weights that are stored in half precision as they are for float32.
@@ -96,6 +98,8 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
     tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
     try:
         config = Qwen3ASRConfig.from_dict(table)  # with the defaults of absent keys
+    except MemoryError:
+        raise
     except Exception as error:
         raise _damaged(directory, error) from error
     check_config(directory, asdict(config), tensors)

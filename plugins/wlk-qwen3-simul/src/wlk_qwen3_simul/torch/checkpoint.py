@@ -79,6 +79,8 @@ def load_model(
                 use_safetensors=True,
                 local_files_only=True,
             )
+    except MemoryError:
+        raise
     except Exception as error:
         raise ModelNotFoundError(
             f"the weights in {directory} cannot be loaded: {' '.join(str(error).split())[:300]}; "
@@ -138,6 +140,8 @@ def read_config(
     fields = _convert(table) if "thinker_config" in table else table
     try:
         config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
+    except MemoryError:
+        raise
     except Exception as error:
         raise ModelNotFoundError(
             f"{path} does not describe a Qwen3-ASR: {' '.join(str(error).split())}; pull the "

@@ -282,7 +282,7 @@ def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collect
     processor = open_stream()
 
     async def leave():
-        async for _ in astream(BackendOf(processor), live(in_chunks(speech))):
+        async for _ in astream(BackendOf(processor), live(in_chunks(speech)), vad=False):
             break
         for _ in range(20):  # turns in which the event loop closes the generator
             await asyncio.sleep(0)

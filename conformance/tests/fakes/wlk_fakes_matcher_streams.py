@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from faulty_backends.base import FaultyStream, again, without
+import attrs
+from faulty_backends.base import FaultyStream, without
 from wlk_fakes_matcher import open_stream, transcribe, warmup
 
 from wlk_core.plugins import LoadedBackend
@@ -54,7 +55,9 @@ class ChangingStream(FaultyStream):
         if not is_struck or self._is_lost:
             return without(emission) if is_struck else emission
         first, *rest = emission.committed
-        return emission.replace(committed=(first, again(first), *rest))
+        middle = (first.start + first.end) / 2  # so that neither half lies after the audio
+        halves = [attrs.evolve(first, end=middle), attrs.evolve(first, start=middle)]
+        return emission.replace(committed=(*halves, *rest))
 
     def end_silence(self, duration, offset=None):
         """Count the pause."""

@@ -381,4 +381,4 @@ def again(token):
 
 def end_of(stream):
     """Return the end of the audio and silences of a faulty stream."""
-    return float(stream.stream._input._timeline.end)
+    return float(stream.stream._input.end)

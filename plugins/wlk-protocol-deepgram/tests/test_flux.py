@@ -214,6 +214,7 @@ def test_other_settings_hold_from_the_next_turn():
     [
         {"thresholds": {"eot_threshold": 2}},
         {"thresholds": {"eot_timeout_ms": [500]}},
+        {"thresholds": {"eot_timeout_ms": "000000500" + 5000 * "0"}},
         {"thresholds": [0.7]},
         {"keyterms": {"a": 1}},
         {"keyterms": [1]},

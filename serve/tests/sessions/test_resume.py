@@ -8,9 +8,12 @@ from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import Headers, QueryParams
 
+from wlk_conformance.protocols import SilentStream
 from wlk_serve.errors import RequestError
+from wlk_serve.models.stream import StreamSettings
 from wlk_serve.protocols import Handshake
 from wlk_serve.realtime.route import wlk_protocols
+from wlk_serve.sessions.audio import SessionAudio
 from wlk_serve.sessions.messages import ResumeLog
 
 
@@ -143,3 +146,15 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
     assert lasting(sent) == lasting(received)
     assert sorted(set(numbers)) == numbers
     assert audio == arrived
+
+
+def test_audio_that_comes_again_begins_with_a_whole_sample():
+    """The part of a sample before the loss would shift all audio after it by a byte."""
+    audio, stream, received = SessionAudio(StreamSettings()), SilentStream(StreamSettings()), []
+    stream.receive = received.append
+    audio.append(b"\0\1\2\3\4")
+    audio.open(stream)
+    audio.rewind()
+    audio.append(b"\4\5\6\7")
+
+    assert (4, [b"\0\1\2\3", b"\4\5\6\7"]) == (audio.samples, received)

@@ -60,3 +60,18 @@ def test_a_queue_that_is_full_ends():
 
         assert queue.is_full
         assert [] == drained(queue)
+
+
+def test_a_queue_is_crowded_from_half_of_its_messages_on():
+    """The client that causes them is not read until some are taken, or none will be any more."""
+    queue = SendQueue(max_messages=4)
+    queue.put([message("delta", 0)])
+    before = queue.is_crowded
+    queue.put([message("delta", 1)])
+    crowded = queue.is_crowded
+    asyncio.run(queue.get())
+    taken = queue.is_crowded
+    queue.put([message("delta", number) for number in range(2)])
+    queue.close()
+
+    assert (False, True, False, False) == (before, crowded, taken, queue.is_crowded)

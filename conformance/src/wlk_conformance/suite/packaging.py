@@ -52,6 +52,8 @@ class PackagingRules:
         assert "\n" not in spec.summary, "the summary must be one line"
         for name, values in (("languages", spec.languages), ("policies", spec.policies)):
             assert len(set(values)) == len(values), f"{name} repeats a value: {values}"
+        options = [option.name for option in spec.all_options]
+        assert len(set(options)) == len(options), f"an option is declared twice: {sorted(options)}"
         for option in spec.all_options:
             if option.default is not None:
                 option.convert(option.default, owner=spec.name)

@@ -31,6 +31,7 @@ _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over as often a
 _EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux, the time-out in milliseconds
 _THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
 _LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # of Configure, of the query
+_MAX_DIGITS = 9
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -234,7 +235,8 @@ def _whole(query: QueryParams, name: str, lowest: int, highest: int) -> int | No
     text = query.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()) or not lowest <= int(text[:9]) <= highest:
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    if not is_number or not lowest <= int(text) <= highest:
         raise _wrong(name, f"a whole number from {lowest} to {highest}", text)
     return int(text)
 

@@ -130,4 +130,5 @@ class ServedStream:
         finally:
             # Cycles refer to this object, and Python collects them late: it does not count the
             # native memory of the model and of the detector.
-            del self.session, self.notify
+            del self.session
+            self.__dict__.pop("notify", None)  # not there where the stream was never attached

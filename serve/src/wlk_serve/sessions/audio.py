@@ -227,6 +227,11 @@ class SessionAudio:
         """Forget what waits for a stream, because none is opened."""
         self._waiting.clear()
 
+    def rewind(self) -> None:
+        """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
+        self.drop_waiting()
+        self._rest = b""
+
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
         """Yield what can be handled now that *events* of a stream have come."""
         segment = next((each for each in self.segments if each.stream is stream), None)

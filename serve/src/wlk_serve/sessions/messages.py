@@ -64,6 +64,11 @@ class SendQueue:
         self.is_full = False
         self.close_code: int | None = None  #: of `close`
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether half of `max_messages` wait; a client that causes them is not read meanwhile."""
+        return not self._is_closed and len(self._messages) * 2 >= self._max_messages
+
     def put(self, messages: Iterable[Encoded]) -> None:
         """Append *messages*; after `close`, or when it is full, they are dropped."""
         for kind, text in messages:

@@ -121,7 +121,7 @@ class ClientSession:
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
         missed = self.log.resume(last, self.audio.samples)
-        self.audio.drop_waiting()  # its client sends it again
+        self.audio.rewind()  # its client sends it again
         if self._queue is not None:
             self._queue.close(TAKEN_OVER)
         if self._on_over is not None:

@@ -240,7 +240,7 @@ async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: S
         await session.receive(queue, message.get("bytes") or b"" if text is None else text)
         await asyncio.sleep(0)  # the turn of others: `receive` does not wait for what is there
         # Unread, so that TCP slows the client down; a step without events wakes no task.
-        while session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
+        while queue.is_crowded or session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
 
 

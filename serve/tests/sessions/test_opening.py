@@ -79,6 +79,29 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, str
     assert [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)] == stream.calls
 
 
+def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
+    open_session, opener, streams
+):
+    """The end of a turn can change them; the stream with the old ones gets no audio."""
+
+    async def run():
+        session = open_session(open_stream=opener.open_stream)
+        queue = session.begin()
+        receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
+        await turns()
+        session.audio.change(attrs.evolve(session.audio.settings, prompt="digits"))
+        opener.begun[0].set_result(None)
+        await turns()
+        opener.begun[1].set_result(None)
+        await receiving
+        session.close()
+
+    asyncio.run(run())
+    old, new = streams
+    assert [("close",)] == old.calls
+    assert [("receive", 48_000), ("close",)] == new.calls
+
+
 def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_session, opener):
     """The session goes on, and the next audio tries again."""
 

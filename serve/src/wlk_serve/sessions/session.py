@@ -183,8 +183,9 @@ class ClientSession:
 
     async def _open_stream(self, queue: SendQueue) -> None:
         """Open the stream that the message of a socket needs, if nothing has ended it meanwhile."""
+        settings = self.audio.settings
         try:
-            opened = await self._service.open_stream(self.audio.settings, self._handle)
+            opened = await self._service.open_stream(settings, self._handle)
         except WLKError as error:
             if queue is self._queue and self.audio.needs_stream:
                 self._put(self._protocol.refuse(as_request_error(error)))
@@ -192,6 +193,10 @@ class ClientSession:
             return
         if queue is not self._queue or not self.audio.needs_stream:
             opened.close()
+            return
+        if settings != self.audio.settings:  # a turn that ended meanwhile has changed them
+            opened.close()
+            await self._open_stream(queue)
             return
         self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
         self.audio.open(opened)

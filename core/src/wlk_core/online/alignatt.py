@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from wlk_core.online.language import StreamLanguage
 from wlk_core.online.recognizer import Step
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.local_agreement import letters
@@ -61,6 +63,8 @@ class AlignedHypothesis:
 
     words: tuple[AlignedWord, ...] = ()
     language: str | None = None
+    #: From 0 to 1, where the call detected the language; None where that is unknown.
+    language_probability: float | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
 
@@ -140,7 +144,6 @@ class AlignAttRecognizer:
 
     """
 
-    language: str | None  #: the language forced, or detected when text was first committed
     work: WorkCounters  #: the engine's work, added up
     _upcoming: tuple[AlignedWord, ...]  # words of the newest hypothesis that are not final
 
@@ -170,7 +173,7 @@ class AlignAttRecognizer:
         self._policy = policy
         self._frame = frame_samples
         self._cache = cache
-        self.language = language
+        self._language = StreamLanguage(code=language, is_settled=language is not None)
         self.work = WorkCounters()
         self._confirms_start = confirms_start
         self._window: BoundedWindow[AlignedWord] = BoundedWindow(
@@ -184,6 +187,11 @@ class AlignAttRecognizer:
             cut_samples=cut_samples,
         )
         self.end_utterance("")
+
+    @property
+    def language(self) -> str | None:
+        """The language forced, or detected in this or the last utterance."""
+        return self._language.code
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -209,11 +217,13 @@ class AlignAttRecognizer:
         """Decode up to the next tick, or to the end of a complete utterance."""
         stop = self._window.next_stop(is_last=is_last)
         if stop is not None:
-            return self._decode_to(stop)
+            return self._decode_to(stop, is_last=not self._window.is_on_grid(stop))
         if not is_last or not self._upcoming:
             return None
+        if self._language.holds_words:
+            return self._decode_to(self._window.processed, is_last=True)
         committed, self._upcoming = self.hypothesis, ()
-        self.language = self.language or self._detected_language
+        self._language = self._language.committed(self._newest)
         return Step(committed=committed, consumed_samples=self._window.processed)
 
     def end_utterance(self, committed_text: str) -> None:
@@ -223,40 +233,47 @@ class AlignAttRecognizer:
         self._window.reset(committed_text)
         self._upcoming = ()
         self._last_frame = -1  # the farthest that a committed token attended to; -1 before one
-        self._detected_language: str | None = None  # in the newest hypothesis
+        self._newest = AlignedHypothesis()
+        self._language = self._language.next_utterance()
 
     def close(self) -> None:
         """Release audio, text and decoder cache."""
         self.end_utterance("")
 
-    def _decode_to(self, stop: int) -> Step:
+    def _decode_to(self, stop: int, *, is_last: bool) -> Step:
         # Nothing changes before the answer was read, so that a failed step can be repeated.
         window = self._window
-        is_final = not window.is_on_grid(stop)  # the end of a complete utterance
         seconds, frames = window.start / SAMPLE_RATE, window.start // self._frame
-        hypothesis = self._decode(
+        decode = partial(
+            self._decode,
             window.audio(stop),
             first_sample=window.start,
             remainder_samples=window.remainder_samples,
             context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
-            prompt=window.prompt,
-            language=self.language,
-            is_last=is_final,
+            is_last=is_last,
+        )
+        end = stop / SAMPLE_RATE
+        hypothesis, language = self._language.decode(
+            lambda prompt, code: decode(prompt=prompt, language=code),
+            window.prompt,
+            speech_seconds=lambda answer: end - seconds - answer.words[0].word.start,
+            is_last=is_last,
         )
         shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
         fresh = self._in_order([word for word in shifted if self._is_new(word)], stop)
-        count = self._count_final(fresh, stop, is_final=is_final)
-        end = stop / SAMPLE_RATE
+        count = 0 if language.holds_words else self._count_final(fresh, stop, is_final=is_last)
         outside = sum(word.word.is_outside(seconds, end) for word in shifted)
         self.work += hypothesis.work
+        if language.code != self.language and self.language:
+            window.forget_prompt()
+        self._language, self._newest = language, hypothesis
         window.processed = stop
         window.commit(fresh[:count])
         forced = window.bound(fresh[count:], is_quiet=not fresh)
         committed, self._upcoming = fresh[: count + forced], fresh[count + forced :]
         self._last_frame = max([self._last_frame, *(max(word.frames) for word in committed)])
-        self._detected_language = hypothesis.language
         if committed:
-            self.language = self.language or hypothesis.language
+            self._language = language.committed(hypothesis)
         return Step(
             committed=tuple(word.word for word in committed),
             consumed_samples=stop,

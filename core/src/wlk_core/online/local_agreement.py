@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from wlk_core.online.language import StreamLanguage
 from wlk_core.online.recognizer import Step
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.local_agreement import (
@@ -30,6 +31,8 @@ class Hypothesis:
 
     words: tuple[Word, ...] = ()
     language: str | None = None
+    #: From 0 to 1, where the call detected the language; None where that is unknown.
+    language_probability: float | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
 
@@ -63,7 +66,6 @@ class LocalAgreementRecognizer:
     `max_seconds` of audio.
     """
 
-    language: str | None  #: the language forced, or detected when text was first committed
     work: WorkCounters  #: the engine's work, added up
 
     def __init__(
@@ -78,7 +80,7 @@ class LocalAgreementRecognizer:
         kept_seconds: float = 0.0,
     ) -> None:
         self._transcribe = transcribe
-        self.language = language
+        self._language = StreamLanguage(code=language, is_settled=language is not None)
         self.work = WorkCounters()
         self._window: BoundedWindow[Word] = BoundedWindow(
             lambda word: word,
@@ -90,6 +92,11 @@ class LocalAgreementRecognizer:
             kept_seconds=kept_seconds,
         )
         self.end_utterance("")
+
+    @property
+    def language(self) -> str | None:
+        """The language forced, or detected in this or the last utterance."""
+        return self._language.code
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -113,29 +120,35 @@ class LocalAgreementRecognizer:
         """Transcribe up to the next tick, or to the end of a complete utterance."""
         stop = self._window.next_stop(is_last=is_last)
         if stop is not None:
-            return self._transcribe_to(stop)
+            return self._transcribe_to(stop, is_last=not self._window.is_on_grid(stop))
         if not is_last or not self._policy.hypothesis:
             return None
-        self.language = self.language or self._detected_language
+        if self._language.holds_words:
+            return self._transcribe_to(self._window.processed, is_last=True)
+        self._language = self._language.committed(self._newest)
         return Step(committed=self._policy.flush(), consumed_samples=self._window.processed)
 
     def end_utterance(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript as prompt."""
         self._window.reset(committed_text)
         self._policy = LocalAgreement()
-        self._detected_language: str | None = None  # in the newest hypothesis
+        self._newest = Hypothesis()
+        self._language = self._language.next_utterance()
 
     def close(self) -> None:
         """Release audio and text."""
         self.end_utterance("")
 
-    def _transcribe_to(self, stop: int) -> Step:
+    def _transcribe_to(self, stop: int, *, is_last: bool) -> Step:
         # Nothing changes before the answer was read, so that a failed step can be repeated.
         window = self._window
-        hypothesis = self._transcribe(
-            window.audio(stop), prompt=window.prompt, language=self.language
+        audio, start, end = window.audio(stop), window.start / SAMPLE_RATE, stop / SAMPLE_RATE
+        hypothesis, language = self._language.decode(
+            lambda prompt, code: self._transcribe(audio, prompt=prompt, language=code),
+            window.prompt,
+            speech_seconds=lambda hypothesis: end - start - hypothesis.words[0].start,
+            is_last=is_last,
         )
-        start, end = window.start / SAMPLE_RATE, stop / SAMPLE_RATE
         shifted = [word.shifted(start) for word in hypothesis.words]
         words = words_in_order(shifted, floor=start, limit=end)
         old, fresh = split_overlap(words, window.prefix, window.overlap_end)
@@ -144,13 +157,17 @@ class LocalAgreementRecognizer:
         window.processed = stop
         if window.prefix and old and is_continued(window.prefix[-1], old[-1]):
             window.retime(attrs.evolve(window.prefix[-1], end=old[-1].end))
-        committed = self._policy.update(fresh, audio_end=end)
-        if not window.is_on_grid(stop):  # the end of a complete utterance
+        if language.code != self.language and self.language:
+            window.forget_prompt()
+        self._language, self._newest = language, hypothesis
+        committed = () if language.holds_words else self._policy.update(fresh, audio_end=end)
+        if language.holds_words:
+            self._policy = LocalAgreement(fresh)
+        if is_last:
             committed += self._policy.flush()
         window.commit(committed)
-        self._detected_language = hypothesis.language
         forced = window.bound(self._policy.hypothesis, is_quiet=not fresh)
         committed += self._policy.force(forced)
         if committed:
-            self.language = self.language or hypothesis.language
+            self._language = language.committed(hypothesis)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from wlk_core.online.language import StreamLanguage
 from wlk_core.online.recognizer import Step
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.audio_buffer import AudioBuffer
@@ -46,7 +47,6 @@ class LongFormRecognizer:
     """
 
     hypothesis: tuple[Word, ...]  #: words after the last cut, which the next window decodes again
-    language: str | None  #: the language forced, or detected when text was first committed
     work: WorkCounters  #: the engine's work, added up
     _prompt: str  # the end of the text before the window
 
@@ -59,11 +59,16 @@ class LongFormRecognizer:
         max_seconds: float = 28.0,
     ) -> None:
         self._transcribe = transcribe
-        self.language = language
+        self._language = StreamLanguage(code=language, is_settled=language is not None)
         self._initial_prompt = prompt
         self._max_samples = round(max_seconds * SAMPLE_RATE)
         self.work = WorkCounters()
         self.end_utterance("")
+
+    @property
+    def language(self) -> str | None:
+        """The language forced, or detected in this or the last utterance."""
+        return self._language.code
 
     @property
     def state_bytes(self) -> int:
@@ -83,11 +88,15 @@ class LongFormRecognizer:
         if not is_full and not (is_last and len(audio)):
             return None
         stop = min(audio.end, audio.start + self._max_samples)
-        answer = self._transcribe(
-            audio.view(audio.start, stop), prompt=self._prompt.strip(), language=self.language
+        window = audio.view(audio.start, stop)
+        start, end = audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
+        answer, language = self._language.decode(
+            lambda prompt, code: self._transcribe(window, prompt=prompt, language=code),
+            self._prompt.strip(),
+            speech_seconds=lambda answer: end - start - answer.words[0].start,
+            is_last=True,  # the language of a window is final
         )
         # Nothing has changed so far, so that a failed step can be repeated.
-        start, end = audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
         shifted = [word.shifted(start) for word in answer.words]
         words = words_in_order(shifted, floor=start, limit=end)
         words = [word for word in words if word.middle >= self._overlap_end]
@@ -96,10 +105,10 @@ class LongFormRecognizer:
         committed = tuple(words[:count])
         self.work += answer.work
         self.hypothesis = tuple(words[count:])
-        self._prompt = last_words(self._prompt + "".join(word.text for word in committed))
+        kept_prompt = "" if self.language and language.code != self.language else self._prompt
+        self._prompt = last_words(kept_prompt + "".join(word.text for word in committed))
         audio.trim(cut)
-        if committed:
-            self.language = self.language or answer.language
+        self._language = language.committed(answer) if committed else language
         outside = sum(word.is_outside(start, end) for word in shifted)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
 
@@ -108,6 +117,7 @@ class LongFormRecognizer:
         self._audio = AudioBuffer()
         self._prompt = last_words(committed_text or self._initial_prompt)
         self.hypothesis = ()
+        self._language = self._language.next_utterance()
         self._overlap_end = 0.0  # seconds; words with their middle before it are old
 
     def close(self) -> None:

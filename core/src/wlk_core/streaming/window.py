@@ -145,6 +145,10 @@ class BoundedWindow(Generic[T]):
         self.overlap_end = 0.0
         self.dropped_end = 0.0
 
+    def forget_prompt(self) -> None:
+        """Drop the text before the window, which is in another language."""
+        self._prompt = ""
+
     def next_stop(self, *, is_last: bool) -> int | None:
         """Return where the next step ends: on the grid or, `is_last`, at the end of the audio."""
         stop = self.processed - self.processed % self._tick + self._tick

@@ -180,7 +180,7 @@ def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     token = tokenizer.encode(WARMUP_WORD)[0]
 
     def align() -> Passes[None]:
-        encoder_output, _, _ = yield from engine.encode(silence, decoding.context, language)
+        encoder_output, _, _, _ = yield from engine.encode(silence, decoding.context, language)
         yield from engine.align(tokenizer, encoder_output, [token], len(silence))
 
     _engine_call(engine, calls, align)()

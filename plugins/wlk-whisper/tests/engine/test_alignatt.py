@@ -120,7 +120,7 @@ class ScriptedEngine:
         frames = -(-len(audio) // SAMPLES_PER_ENCODER_FRAME) + TAIL
         output = EncoderOutput(round(first / SAMPLES_PER_ENCODER_FRAME), frames)
         yield from ()  # an engine call yields passes
-        return output, language or "fr", WorkCounters(encoder_frames=2 * frames)
+        return output, language or "fr", None, WorkCounters(encoder_frames=2 * frames)
 
     def tokenizer(self, language, task):
         """Return the tokenizer of the digits."""

@@ -200,23 +200,25 @@ def test_the_language_is_detected_among_those_of_the_checkpoint():
 def test_an_english_only_model_detects_no_language():
     """Its prompt has neither language nor task, and detection takes no pass."""
     network = ScriptedNetwork(n_vocab=51864)
-    _, language, work = run_alone(network, engine_of(network).encode(AUDIO, "fitted", None))
+    _, language, probability, work = run_alone(
+        network, engine_of(network).encode(AUDIO, "fitted", None)
+    )
 
-    assert "en" == language
+    assert ("en", None) == (language, probability)
     assert [] == network.inputs
     assert work.decoder_forwards is None
 
 
-@pytest.mark.parametrize(("margin", "is_close"), [(0.5, False), (1.5, True)])
+@pytest.mark.parametrize(("margin", "is_close"), [(0.05, False), (0.1, True), (1.5, True)])
 def test_two_languages_that_are_close_in_a_common_pass_are_refused(margin, is_close):
-    """The likeliest leads the next one by one logit."""
+    """The likeliest leads the next one by one logit: its probability of 0.73 is near to 0.7."""
     network = ScriptedNetwork(languages=("fr", "de"), rounding=Rounding(margin=margin))
     passes = engine_of(network).encode(AUDIO, "fitted", None)
     if is_close:
         with pytest.raises(ChoiceTooClose):
             run_alone(network, passes)
     else:
-        assert "fr" == run_alone(network, passes)[1]
+        assert ("fr", 0.7) == run_alone(network, passes)[1:3]
 
 
 def test_language_and_task_are_those_of_the_call():

@@ -78,9 +78,11 @@ class FasterWhisperEngine:
         tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
         """
         encoder_output, work = self._encode(audio, options.context)
-        if language is None:
-            language, detection_work = self._detect_language(encoder_output)
-            work += detection_work
+        probability = None
+        if language is None and self.is_multilingual:
+            language, probability = self._detect_language(encoder_output)
+            work += WorkCounters(decoder_positions=1, decoder_forwards=1)
+        language = language or "en"
         tokenizer = self._tokenizer(language, options.task)
         tokens, is_speech, generation_work = self._generate(
             tokenizer,
@@ -97,6 +99,7 @@ class FasterWhisperEngine:
         return Hypothesis(
             words=tighten_to_speech(words, audio),
             language=language,
+            language_probability=probability,
             work=work + alignment_work,
         )
 
@@ -118,14 +121,14 @@ class FasterWhisperEngine:
         bands = len(self.model.feature_extractor.mel_filters)
         return _on_host(self.model.encode(silence_features(bands)))
 
-    def _detect_language(self, encoder_output: StorageView) -> tuple[str, WorkCounters]:
-        if not self.is_multilingual:
-            return "en", WorkCounters()
+    def _detect_language(self, encoder_output: StorageView) -> tuple[str, float]:
+        """Return the likeliest language of the checkpoint, and its probability among them."""
         ranked = self.model.model.detect_language(encoder_output)[0]
-        languages = self.checkpoint.languages
-        codes = (token.strip("<|>") for token, _ in ranked)
-        language = next(code for code in codes if languages is None or code in languages)
-        return language, WorkCounters(decoder_positions=1, decoder_forwards=1)
+        probabilities = {token.strip("<|>"): probability for token, probability in ranked}
+        languages = self.checkpoint.languages or tuple(probabilities)
+        language = max(languages, key=lambda code: probabilities.get(code, 0.0))
+        total = sum(probabilities.get(code, 0.0) for code in languages)
+        return language, probabilities[language] / total
 
     def _tokenizer(self, language: str, task: str) -> Tokenizer:
         return Tokenizer(

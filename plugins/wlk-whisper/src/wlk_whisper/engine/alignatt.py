@@ -63,7 +63,9 @@ def transcribe_aligned(
 
     """
     del first_sample, remainder_samples  # cuts lie between words
-    encoder_output, language, work = yield from engine.encode(audio, options.context, language)
+    encoder_output, language, probability, work = yield from engine.encode(
+        audio, options.context, language
+    )
     tokenizer = engine.tokenizer(language, options.task)
     forced = build_prompt(
         tokenizer,
@@ -101,7 +103,12 @@ def transcribe_aligned(
         is_last=is_last,
     )
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
-    return AlignedHypothesis(words=_with_times(words, context, audio), language=language, work=work)
+    return AlignedHypothesis(
+        words=_with_times(words, context, audio),
+        language=language,
+        language_probability=probability,
+        work=work,
+    )
 
 
 def _new_samples(audio: NDArray[np.float32], context: tuple[AlignedWord, ...]) -> int:

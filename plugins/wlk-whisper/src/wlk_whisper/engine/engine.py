@@ -106,12 +106,12 @@ class WhisperEngine:
 
     def encode(
         self, audio: NDArray[np.float32], context: AudioContext, language: str | None
-    ) -> Passes[tuple[EncoderOutput, str, WorkCounters]]:
+    ) -> Passes[tuple[EncoderOutput, str, float | None, WorkCounters]]:
         """
         Return the encoder output of *audio* in its window, its language, and the work counters.
 
-        Where *language* is None it is detected among those of the checkpoint.  An English-only
-        model takes no pass for it.
+        Where *language* is None it is detected among those of the checkpoint, and its probability
+        precedes the counters.  An English-only model takes no pass for it.
 
         Raises:
             ChoiceTooClose: the language may be another one in a pass without other streams.
@@ -121,12 +121,13 @@ class WhisperEngine:
         features = log_mel(self.feature_extractor, audio, mel_frames)
         encoder_output = yield EncoderPass(features=features, is_padded=context == "padded")
         work = WorkCounters(encoder_frames=mel_frames)
+        probability = None
         if language is None and self.is_multilingual:
-            language = yield from self._detect_language(encoder_output)
+            language, probability = yield from self._detect_language(encoder_output)
             work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
-        return encoder_output, language or "en", work
+        return encoder_output, language or "en", probability, work
 
-    def _detect_language(self, encoder_output: EncoderOutput) -> Passes[str]:
+    def _detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, float]]:
         candidates = self.checkpoint.languages or LANGUAGES
         ids = {
             code: self.hf_tokenizer.token_to_id(f"<|{code}|>")
@@ -147,7 +148,14 @@ class WhisperEngine:
         language = max(logits, key=logits.__getitem__)
         for code in logits.keys() - {language}:
             output.rounding.require_lead(logits[language] - logits[code])
-        return language
+        scores = np.array(list(logits.values()))
+        probability = 1 / float(np.exp(scores - logits[language]).sum())
+        # In tenths, rounded down, so that the rounding of a common pass decides nothing: a
+        # probability moves by less than half of what the logits do.
+        tenth = int(10 * probability) / 10
+        edge = min(probability - tenth, tenth + 0.1 - probability)
+        output.rounding.require_lead(2 * edge)
+        return language, tenth
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
@@ -245,7 +253,9 @@ def transcribe(
         ChoiceTooClose: a choice may be another one in a pass without other streams.
 
     """
-    encoder_output, language, work = yield from engine.encode(audio, options.context, language)
+    encoder_output, language, probability, work = yield from engine.encode(
+        audio, options.context, language
+    )
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
     result = yield from decode(
@@ -264,5 +274,8 @@ def transcribe(
     spans, alignment_work = yield from engine.align(tokenizer, encoder_output, tokens, len(audio))
     words = drop_loop([span.word for span in spans])
     return Hypothesis(
-        words=tighten_to_speech(words, audio), language=language, work=work + alignment_work
+        words=tighten_to_speech(words, audio),
+        language=language,
+        language_probability=probability,
+        work=work + alignment_work,
     )

@@ -1,0 +1,181 @@
+"""Tests of the language of a stream: forced, detected, and detected again after a pause."""
+
+import numpy as np
+import pytest
+
+from wlk_core.online import (
+    AlignAttRecognizer,
+    AlignedHypothesis,
+    AlignedWord,
+    Hypothesis,
+    LocalAgreementRecognizer,
+    LongFormRecognizer,
+    WorkCounters,
+)
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming import AlignAtt, Word
+
+FRAME = 320
+LIVE = ("local-agreement", "alignatt")
+
+
+class Engine:
+    """An engine that hears a word each half second, and detects languages as *detected* tells."""
+
+    def __init__(self, detected):
+        self.detected = detected  # of seconds of audio: a language and its probability
+        self.calls = []
+
+    def words(self, audio, language):
+        """Return the words of whole half seconds, in the language of the call."""
+        return [
+            Word(n / 2, n / 2 + 0.5, f" {language}{n}")
+            for n in range(2 * len(audio) // SAMPLE_RATE)
+        ]
+
+    def transcribe(self, audio, *, prompt, language):
+        """Answer a call of LocalAgreement or of long-form."""
+        self.calls.append((prompt, language))
+        found, probability = self.detected(len(audio) / SAMPLE_RATE)
+        return Hypothesis(
+            words=tuple(self.words(audio, language or found)),
+            language=language or found,
+            language_probability=None if language else probability,
+            work=WorkCounters(encoder_frames=1),
+        )
+
+    def decode(self, audio, *, context, prompt, language, **_):
+        """Answer a call of AlignAtt."""
+        answer = self.transcribe(audio, prompt=prompt, language=language)
+        words = [
+            AlignedWord(word=word, frames=(round(word.end * SAMPLE_RATE / FRAME),))
+            for word in answer.words[len(context) :]
+        ]
+        return AlignedHypothesis(
+            words=tuple(words),
+            language=answer.language,
+            language_probability=answer.language_probability,
+            work=answer.work,
+        )
+
+    def recognizer(self, policy, language=None):
+        """Return a recognizer of *policy*."""
+        if policy == "local-agreement":
+            return LocalAgreementRecognizer(self.transcribe, language=language, tick_seconds=0.6)
+        if policy == "alignatt":
+            return AlignAttRecognizer(
+                self.decode,
+                policy=AlignAtt(border_frames=15, rewind_frames=200),
+                frame_samples=FRAME,
+                language=language,
+                tick_seconds=0.6,
+            )
+        return LongFormRecognizer(self.transcribe, language=language)
+
+
+def hear(recognizer, seconds, *, is_last=True):
+    """Feed an utterance and return the text that is final."""
+    recognizer.feed(np.zeros(round(seconds * SAMPLE_RATE), np.float32))
+    words = []
+    while step := recognizer.step(is_last=is_last):
+        words += step.committed
+    if is_last:
+        recognizer.end_utterance("".join(word.text for word in words))
+    return "".join(word.text for word in words).split()
+
+
+@pytest.mark.parametrize("policy", [*LIVE, "long-form"])
+def test_each_utterance_is_written_in_its_own_language(policy):
+    """The second one without the prompt, which is text of the first one."""
+    engine = Engine(lambda _: ("en", 0.95))
+    recognizer = engine.recognizer(policy)
+
+    assert ["en0", "en1", "en2", "en3", "en4", "en5"] == hear(recognizer, 3.1)
+    engine.detected = lambda _: ("fr", 0.8)
+    assert ["fr0", "fr1", "fr2", "fr3", "fr4", "fr5"] == hear(recognizer, 3.1)
+    assert "fr" == recognizer.language
+    assert ("", "fr") == engine.calls[-1]
+
+
+@pytest.mark.parametrize("policy", [*LIVE, "long-form"])
+def test_a_forced_language_stays_whatever_is_heard(policy):
+    """No call detects one."""
+    engine = Engine(lambda _: ("fr", 0.99))
+    recognizer = engine.recognizer(policy, language="en")
+
+    assert ["en0", "en1", "en2", "en3"] == hear(recognizer, 2.1)
+    assert ["en0", "en1", "en2", "en3"] == hear(recognizer, 2.1)
+    assert {"en"} == {language for _, language in engine.calls}
+
+
+@pytest.mark.parametrize("policy", LIVE)
+def test_no_word_is_final_before_the_language_is(policy):
+    """Whisper hears English in the first second of a French sentence, and French later."""
+    engine = Engine(lambda seconds: ("en", 0.7) if seconds < 1.5 else ("fr", 0.7))
+    recognizer = engine.recognizer(policy)
+
+    assert [] == hear(recognizer, 1.4, is_last=False)
+    assert ["en0", "en1"] == [word.text.strip() for word in recognizer.hypothesis]
+    assert ["fr0", "fr1", "fr2", "fr3"] == hear(recognizer, 0.9)
+
+
+@pytest.mark.parametrize("policy", LIVE)
+def test_a_language_that_stays_unlikely_changes_nothing(policy):
+    """After three seconds words come in the language of the stream."""
+    engine = Engine(lambda _: ("en", 0.95))
+    recognizer = engine.recognizer(policy)
+    hear(recognizer, 2.1)
+    engine.detected = lambda _: ("nn", 0.3)
+
+    assert [] == hear(recognizer, 2.9, is_last=False)
+    assert {"en"} == {word[:2] for word in hear(recognizer, 3.1, is_last=False)}
+    assert "en" == recognizer.language
+
+
+@pytest.mark.parametrize("policy", LIVE)
+def test_a_short_utterance_of_an_unlikely_language_is_decoded_in_that_of_the_stream(policy):
+    """Its end lies on a tick, where no further audio is left to decode."""
+    engine = Engine(lambda _: ("en", 0.95))
+    recognizer = engine.recognizer(policy)
+    hear(recognizer, 2.1)
+    engine.detected = lambda _: ("cy", 0.4)
+
+    assert ["en0", "en1"] == hear(recognizer, 1.2)
+
+
+@pytest.mark.parametrize("policy", [*LIVE, "long-form"])
+def test_the_work_of_a_call_that_is_made_again_is_counted(policy):
+    """Both calls are."""
+    engine = Engine(lambda _: ("en", 0.95))
+    recognizer = engine.recognizer(policy)
+    hear(recognizer, 2.1)
+    engine.detected = lambda _: ("fr", 0.95)
+    hear(recognizer, 2.1)
+
+    assert len(engine.calls) == recognizer.work.encoder_frames
+
+
+@pytest.mark.parametrize("policy", LIVE)
+def test_a_step_that_failed_is_repeated_with_the_same_words(policy):
+    """A failure of the second call of a step changes neither language nor text."""
+    engine = Engine(lambda _: ("en", 0.95))
+    recognizer = engine.recognizer(policy)
+    hear(recognizer, 2.1)
+    engine.detected = lambda _: ("fr", 0.95)
+    calls = list(engine.calls)
+    recognizer.feed(np.zeros(round(1.3 * SAMPLE_RATE), np.float32))
+
+    answer = engine.words
+
+    def fail_when_forced(audio, language):
+        if engine.calls[-1][1] == "fr":
+            raise RuntimeError("the engine failed")
+        return answer(audio, language)
+
+    engine.words = fail_when_forced
+    with pytest.raises(RuntimeError):
+        recognizer.step(is_last=False)
+    assert "en" == recognizer.language
+    engine.words = answer
+    assert len(calls) + 2 == len(engine.calls)
+    assert ["fr0", "fr1"] == hear(recognizer, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,13 +48,14 @@ class Outcome:
     file: str  #: as it was named, as is the model
     backend: str
     model: str | None
-    language: str | None = None  #: the language forced, else the one last detected
+    language: str | None = None  #: the language forced, else that of most words
     audio_time: float = 0.0  #: the audio received so far, at the end the duration
     stats: StreamStats | None = None
     latency: LatencySummary | None = None  #: emission latency, known at the end
     wall_seconds: float | None = None  #: how long it took, known at the end
     has_words: bool = False
     incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
+    _languages: Counter[str] = attrs.field(factory=Counter)  #: words by the language detected
 
     @classmethod
     def of(cls, file: str, settings: Settings) -> Outcome:
@@ -65,8 +67,10 @@ class Outcome:
         """Update it from an event."""
         self.audio_time = event.audio_time
         for token in committed(event):
-            self.language = token.detected_language or self.language
             self.has_words = True
+            if token.detected_language:
+                self._languages[token.detected_language] += 1
+                self.language = self._languages.most_common(1)[0][0]
 
     def end(self, event: End, wall_seconds: float) -> None:
         """Update it from the last event, which has the figures of the session."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 import os
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ class Transcription:
         words: the committed tokens in order; their texts carry their own spacing.
         segments: the words as captions.
         silences: the pauses that were left out; empty with ``vad=False``.
-        language: the code last detected, else the one the stream was forced to, else None.
+        language: the code of most words, else the one the stream was forced to, else None.
         duration: the length of the audio in seconds.
 
     """
@@ -160,7 +161,7 @@ def transcribe(
         words=tuple(words),
         segments=segments_from_tokens(words),
         silences=tuple(silences),
-        language=detected[-1] if detected else language,
+        language=Counter(detected).most_common(1)[0][0] if detected else language,
         duration=duration,
     )
 

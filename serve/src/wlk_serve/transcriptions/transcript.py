@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 import json
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -149,10 +150,10 @@ class Transcript:
         return record
 
     def _verbose_record(self) -> Json:
-        detected = [token.detected_language for token in self.tokens if token.detected_language]
+        counts = Counter(t.detected_language for t in self.tokens if t.detected_language)
         record: Json = {
             "task": self._request.task,
-            "language": detected[-1] if detected else self._request.language,
+            "language": counts.most_common(1)[0][0] if counts else self._request.language,
             "duration": round_seconds(self._duration),
             "text": self._deltas.text,
             "usage": self._usage(),

@@ -281,13 +281,10 @@ class AlignAttRecognizer:
         )
 
     def _is_new(self, aligned: AlignedWord) -> bool:
-        """
-        Return whether a word has audio of its own after the committed words.
-
-        The rest of a committed word that a cut left in the buffer has none.  Nor has a committed
-        word that is emitted again because attention jumped back.  Both align to almost no audio, so
-        times and frames decide; text does not, because speakers repeat words.
-        """
+        """Return whether a word has audio of its own after the committed words."""
+        # The rest of a committed word that a cut left in the buffer has none.  Nor has a committed
+        # word that is emitted again because attention jumped back.  Both align to almost no audio,
+        # so times and frames decide; text does not, because speakers repeat words.
         word = aligned.word
         has_room = word.end - word.start > NO_ROOM_SECONDS
         has_room = has_room and word.middle >= self._window.dropped_end

@@ -125,13 +125,10 @@ class LongFormRecognizer:
         self.end_utterance("")
 
     def _cut(self, words: Sequence[Word], stop: int) -> tuple[int, int]:
-        """
-        Return how many of *words* are final, and the sample with which the next window begins.
-
-        That is in the widest pause of the last part of the window.  An engine that ended its text
-        early has not emitted what follows, and of audio without words the end may begin one: both
-        are decoded again.
-        """
+        """Return how many of *words* are final, and the sample with which the next window begins."""
+        # That is in the widest pause of the last part of the window.  An engine that ended its text
+        # early has not emitted what follows, and of audio without words the end may begin one: both
+        # are decoded again.
         earliest = (self._audio.start * (1 - CUT_SHARE) + stop * CUT_SHARE) / SAMPLE_RATE
         if not words:
             return 0, quietest_sample(self._audio, earliest, stop / SAMPLE_RATE)

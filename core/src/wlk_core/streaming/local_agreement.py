@@ -69,11 +69,8 @@ def split_overlap(
     Split a hypothesis into the words committed before and the new ones.
 
     The audio of the last commits is often still in the buffer, so a hypothesis begins with words
-    that were committed before.  Time separates them from new ones: a word whose middle lies before
-    `committed_end` is old.  Times move a little from one hypothesis to the next, and an end may
-    reach into the pause after its word.  So the boundary moves by a word if a word next to it has
-    the letters and about the time of the last committed word; then that is the last old word.
-    Text alone never removes a word, so words that a speaker repeats survive.
+    that were committed before.  Text alone never removes a word, so words that a speaker repeats
+    survive.
 
     Args:
         words: the hypothesis, in order, times in the same seconds as the rest.
@@ -87,9 +84,13 @@ def split_overlap(
     last = committed[-1] if committed else None
     if last is not None:
         committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
+    # Time separates old words from new ones: a word whose middle lies before `committed_end` is old.
     cut = 0
     while cut < len(words) and words[cut].middle < committed_end:
         cut += 1
+    # Times move a little from one hypothesis to the next, and an end may reach into the pause after
+    # its word.  So the boundary moves by a word if a word next to it has the letters and about the
+    # time of the last committed word; then that is the last old word.
     if last is not None:
         candidates = [
             (_distance(words[index - 1], last), index)

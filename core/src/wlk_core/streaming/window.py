@@ -112,15 +112,11 @@ class BoundedWindow(Generic[T]):
 
     @property
     def remainder_samples(self) -> int:
-        """
-        Return how many samples from `start` on are the end of a word that became prompt.
-
-        It is 0 where that would be more than MAX_REMAINDER: a word of twice that length is an
-        alignment error, and other words may lie in its time.
-        """
+        """Return how many samples from `start` on are the end of a word that became prompt."""
         end = self.dropped_end
         if self.prefix:
             end = min(end, self._word_of(self.prefix[0]).start)
+        # A word of twice MAX_REMAINDER is an alignment error, and other words may lie in its time.
         seconds = end - self.start / SAMPLE_RATE
         return round(seconds * SAMPLE_RATE) if 0 < seconds < MAX_REMAINDER else 0
 
@@ -209,15 +205,12 @@ class BoundedWindow(Generic[T]):
         return count
 
     def _cut_in_silence(self) -> int:
-        """
-        Return the sample from which audio is kept when the engine emits no new words.
-
-        A committed word there is kept whole, because an engine that transcribes all of the window
-        could take its rest for a word.
-        """
+        """Return the sample from which audio is kept when the engine emits no new words."""
         cut = self.processed - round(QUIET_SECONDS * SAMPLE_RATE)
         if self._prefix_is_forced:
             return cut
+        # A committed word there is kept whole: an engine that transcribes all of the window could
+        # take its rest for a word.
         words = (self._word_of(item) for item in self.prefix)
         word = next((w for w in words if (w.end + SEARCH_SECONDS) * SAMPLE_RATE > cut), None)
         return cut if word is None else min(cut, self._cut_before(word.start))
@@ -227,20 +220,19 @@ class BoundedWindow(Generic[T]):
         Return the quietest sample between a committed word and what follows it.
 
         The word is the last one that *kept* seconds of audio follow.
-
-        Where nothing follows, that is next to the end of the word, because an engine that ended
-        its text early has not emitted the words of the audio after it.  A word up to the end of
-        the audio may go on after it, and counts as what follows.
         """
         words = [self._word_of(item) for item in self.prefix]
         following = self._word_of(upcoming[0]).start if upcoming else None
         audio_end = self.processed / SAMPLE_RATE - max(kept, 1.5 * SEARCH_SECONDS)
+        # A word up to the end of the audio may go on after it, and counts as what follows.
         while words and words[-1].end > audio_end:
             following = words.pop().start
         if not words:
             return self.start
         last = words[-1]
         if following is None:
+            # Next to the end of the word: an engine that ended its text early has not emitted the
+            # words of the audio after it.
             first, final = last.end - SEARCH_SECONDS, last.end + SEARCH_SECONDS / 2
         else:
             first = min(last.end, following) - SEARCH_SECONDS
@@ -248,23 +240,16 @@ class BoundedWindow(Generic[T]):
         return self._quietest(max(first, last.middle), final)
 
     def _forced_cut(self, following: float) -> int:
-        """
-        Return where a window is cut that would outgrow the engine's limit.
-
-        That is before the first non-final word, which starts at *following* seconds, if what is
-        left then has room.  Otherwise it is the middle, because a word that spans half the window
-        is an alignment error.
-        """
+        """Return where a window is cut that would outgrow the engine's limit."""
+        # Before the first non-final word, which starts at *following* seconds.  One that spans half
+        # of the window is an alignment error.
         middle = (self.start + self.processed) // 2
         cut = self._on_whole_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
         return cut if self.processed - cut <= self._max_samples else middle
 
     def _cut_before(self, start: float) -> int:
-        """
-        Return the quietest sample shortly before a word that the engine placed at *start*.
-
-        The word may begin earlier, because engines place starts too late.
-        """
+        """Return the quietest sample shortly before a word that the engine placed at *start*."""
+        # The word may begin earlier, because engines place starts too late.
         return self._quietest(start - 1.5 * SEARCH_SECONDS, start - SEARCH_SECONDS / 2)
 
     def _quietest(self, start: float, end: float) -> int:
@@ -289,42 +274,32 @@ class BoundedWindow(Generic[T]):
             self.overlap_end = self._cut_boundary(cut, following)
 
     def _is_dropped(self, word: Word, cut: float) -> bool:
-        """
-        Return whether a committed word has no audio left after *cut*, or too little.
-
-        A decoder can be forced to begin with half a word.  An engine that transcribes all of the
-        window returns a cut word only perhaps, and the next word could be taken for it.
-        """
+        """Return whether a committed word has no audio left after *cut*, or too little."""
+        # A decoder can be forced to begin with half a word.  An engine that transcribes all of the
+        # window returns a cut word only perhaps, and the next word could be taken for it.
         return (word.middle if self._prefix_is_forced else word.start) < cut
 
     def _commit_boundary(self, last: Word) -> float:
-        """
-        Return the time before which the middle of a word is old, now that *last* is committed.
-
-        An engine that transcribes all of the window returns the prefix again.  Its words lie
-        before the end of the last one, give or take a little, and the new words after it.
-
-        A decoder that is forced to begin with the prefix returns new words only, unless its
-        attention jumps back.  The end of the last word is a guess then, and the next word may
-        begin before it; a word with its middle before that of the last one is surely old.
-        """
+        """Return the time before which the middle of a word is old, now that *last* is committed."""
+        # An engine that transcribes all of the window returns the prefix again.  Its words lie
+        # before the end of the last one, give or take a little, and the new words after it.
+        #
+        # A decoder that is forced to begin with the prefix returns new words only, unless its
+        # attention jumps back.  The end of the last word is a guess then, and the next word may
+        # begin before it; a word with its middle before that of the last one is surely old.
         return last.middle if self._prefix_is_forced else last.end
 
     def _cut_boundary(self, cut: float, following: Word | None) -> float:
-        """
-        Return the time before which the middle of a word is old, now that audio before *cut* is.
-
-        Where committed words remain after the cut, the end or middle of the last one decides as
-        before.  Otherwise a remainder of the last word may lie after the cut, which is not a word.
-        Its middle is known as well as the end of the word is, which REMAINDER_SECONDS allows for.
-        A boundary nearer to the middle of *following*, the next word, would hide that word.  One
-        that has no length was placed inside of the last word, which ends earlier than it seems.
-        """
+        """Return the time before which the middle of a word is old, now that audio before *cut* is."""
         if self.prefix:
-            return self.overlap_end
+            return self.overlap_end  # the last committed word decides as before
+        # A remainder of the last word may lie after the cut, which is not a word.  Its middle is
+        # known as well as the end of the word is, which REMAINDER_SECONDS allows for.
         remainder = (cut + self.dropped_end) / 2
         boundary = remainder + REMAINDER_SECONDS
         if following is not None:
+            # A boundary nearer to the middle of the next word would hide that word.  One without
+            # length was placed inside of the last word, which ends earlier than it seems.
             is_inside = following.end <= self.dropped_end
             middle = (remainder + following.middle) / 2
             boundary = remainder if is_inside else min(boundary, middle)

@@ -125,7 +125,7 @@ class LongFormRecognizer:
         self.end_utterance("")
 
     def _cut(self, words: Sequence[Word], stop: int) -> tuple[int, int]:
-        """Return how many of *words* are final, and the sample with which the next window begins."""
+        """Return how many of *words* are final, and the first sample of the next window."""
         # That is in the widest pause of the last part of the window.  An engine that ended its text
         # early has not emitted what follows, and of audio without words the end may begin one: both
         # are decoded again.

@@ -84,7 +84,7 @@ def split_overlap(
     last = committed[-1] if committed else None
     if last is not None:
         committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
-    # Time separates old words from new ones: a word whose middle lies before `committed_end` is old.
+    # Time separates old words from new ones, whose middle does not lie before `committed_end`.
     cut = 0
     while cut < len(words) and words[cut].middle < committed_end:
         cut += 1

@@ -280,7 +280,7 @@ class BoundedWindow(Generic[T]):
         return (word.middle if self._prefix_is_forced else word.start) < cut
 
     def _commit_boundary(self, last: Word) -> float:
-        """Return the time before which the middle of a word is old, now that *last* is committed."""
+        """Return the time before which the middle of a word is old, after *last* was committed."""
         # An engine that transcribes all of the window returns the prefix again.  Its words lie
         # before the end of the last one, give or take a little, and the new words after it.
         #
@@ -290,7 +290,7 @@ class BoundedWindow(Generic[T]):
         return last.middle if self._prefix_is_forced else last.end
 
     def _cut_boundary(self, cut: float, following: Word | None) -> float:
-        """Return the time before which the middle of a word is old, now that audio before *cut* is."""
+        """Return the time before which the middle of a word is old, after the audio was cut."""
         if self.prefix:
             return self.overlap_end  # the last committed word decides as before
         # A remainder of the last word may lie after the cut, which is not a word.  Its middle is

@@ -61,15 +61,9 @@ class StreamLanguage:
 
     def committed(self, hypothesis: H) -> StreamLanguage:
         """Return the language after words of *hypothesis* were committed."""
-        return (
-            self
-            if self.is_settled
-            else attrs.evolve(
-                self,
-                code=hypothesis.language or self.code,
-                is_settled=hypothesis.language is not None,
-            )
-        )
+        if self.is_settled or hypothesis.language is None:
+            return self
+        return attrs.evolve(self, code=hypothesis.language, is_settled=True)
 
     def decode(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wlk_conformance.protocols import Client
 from wlk_protocol_deepgram.routes import wlk_protocols
 
-LISTEN, FLUX = wlk_protocols()
+LISTEN, FLUX, RECORDINGS = wlk_protocols()
 AUDIO = "encoding=linear16&sample_rate=16000"
 
 

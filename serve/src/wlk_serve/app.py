@@ -26,14 +26,14 @@ from wlk_serve.http.client_secrets import Secret, parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
-from wlk_serve.protocols import SocketRoute, TcpRoute, installed_routes
+from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute, installed_routes
 from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
-from wlk_serve.transcriptions.route import transcribe_upload
+from wlk_serve.transcriptions.route import transcribe_body, transcribe_upload
 from wlk_serve.transcriptions.upload import Upload
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -59,7 +59,7 @@ class Server:
         *,
         admission: Admission | None = None,
         limits: Limits | None = None,
-        routes: Iterable[SocketRoute | TcpRoute] | None = None,
+        routes: Iterable[SocketRoute | RecordingRoute | TcpRoute] | None = None,
     ) -> None:
         self._service = service
         self._admission = Admission() if admission is None else admission
@@ -78,6 +78,7 @@ class Server:
             for route in protocols
             if isinstance(route, TcpRoute)
         }
+        recordings = [route for route in protocols if isinstance(route, RecordingRoute)]
         addresses = [
             *page_routes(),
             Route("/livez", self._livez),
@@ -89,6 +90,10 @@ class Server:
             Route("/v1/audio/transcriptions", self._transcribe, methods=["POST"]),
             Route("/v1/audio/translations", self._transcribe, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
+            *(
+                Route(route.path, partial(self._transcribe_body, route), methods=["POST"])
+                for route in recordings
+            ),
             *(
                 WebSocketRoute(route.path, partial(sockets.serve, route))
                 for route in protocols
@@ -104,7 +109,7 @@ class Server:
         starlette = Starlette(routes=addresses, exception_handlers=handlers)
         starlette.router.redirect_slashes = False  # to http behind a proxy, with key and audio
         self.app: ASGIApp = CORSMiddleware(  # before the guard: a preflight carries no key
-            _Guard(starlette, self._admission, self._metrics),
+            _Guard(starlette, self._admission, self._metrics, {route.path for route in recordings}),
             allow_origins=tuple(self._admission.origins),
             allow_methods=("GET", "POST"),
             allow_headers=("*",),
@@ -141,15 +146,27 @@ class Server:
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
-        key_id = self._admission.identify(header_keys(request.headers)).key_id
+        upload, resources = self._upload(header_keys(request.headers), "rest")
+        return await transcribe_upload(request, self._service, upload, task, resources=resources)
+
+    async def _transcribe_body(self, route: RecordingRoute, request: Request) -> Response:
+        try:
+            upload, resources = self._upload(route.keys(request), route.protocol)
+            return await transcribe_body(request, self._service, upload, route, resources=resources)
+        except WLKError as error:
+            answer = as_request_error(error)
+            self._metrics.count_error(answer)
+            return route.refuse(answer)
+
+    def _upload(self, keys: Iterable[str], protocol: str) -> tuple[Upload, ExitStack]:
+        """Return a new upload, and what is closed when it was answered."""
+        key_id = self._admission.identify(keys).key_id
         self.sessions.check(key_id)
-        upload = Upload(self._metrics, self._limits, self._usage, key_id)
+        upload = Upload(self._metrics, self._limits, self._usage, key_id, protocol)
         with ExitStack() as stack:
             stack.callback(upload.finish)
             stack.enter_context(self.sessions.entered(upload, key_id))
-            return await transcribe_upload(
-                request, self._service, upload, task, resources=stack.pop_all()
-            )
+            return upload, stack.pop_all()
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
@@ -202,9 +219,12 @@ class Server:
 class _Guard:
     """Checks who asks before anything else, for requests and for WebSockets."""
 
-    def __init__(self, app: ASGIApp, admission: Admission, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, admission: Admission, metrics: Metrics, own_keys: Collection[str]
+    ) -> None:
         self._app = app
         self._metrics = metrics
+        self._own_keys = own_keys
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -214,8 +234,9 @@ class _Guard:
         headers = Headers(scope=scope)
         try:
             self._admission.check_site(headers)
-            # The routes of WebSockets know where their clients put keys; pages hold no secret.
-            if scope["type"] == "http" and not is_page(scope["path"]):
+            # The routes of protocols know where their clients put keys; pages hold no secret.
+            is_own = scope["type"] == "websocket" or scope["path"] in self._own_keys
+            if not is_own and not is_page(scope["path"]):
                 self._admission.identify(header_keys(headers))
         except RequestError as error:
             self._metrics.count_error(error)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from importlib import metadata
 import logging
 import sys
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import pluggy
 
@@ -26,10 +26,13 @@ from wlk_serve.sessions.protocol import (
     Handshake,
     Message,
     Opening,
+    RecordingRequest,
+    RecordingRoute,
     SessionInfo,
     SocketRoute,
     TcpRoute,
 )
+from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -40,6 +43,8 @@ __all__ = [
     "Message",
     "ModelCard",
     "Opening",
+    "RecordingRequest",
+    "RecordingRoute",
     "RequestError",
     "SegmentEnd",
     "SessionAudio",
@@ -48,6 +53,7 @@ __all__ = [
     "StreamSegment",
     "StreamSettings",
     "TcpRoute",
+    "TranscriptionRequest",
     "as_request_error",
     "error_response",
     "header_keys",
@@ -56,6 +62,7 @@ __all__ = [
     "wlk_protocols",
 ]
 
+Route: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENTRY_POINT_GROUP = "wlk.protocols"  #: where distributions declare their modules
@@ -67,18 +74,18 @@ hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
 
 
 @hookspec
-def wlk_protocols() -> Iterable[SocketRoute | TcpRoute]:  # type: ignore[empty-body]  # a specification has no body
+def wlk_protocols() -> Iterable[Route]:  # type: ignore[empty-body]  # a specification has no body
     """Return the routes of the protocols that a distribution provides."""
 
 
-def installed_routes() -> list[SocketRoute | TcpRoute]:
+def installed_routes() -> list[Route]:
     """
     Return the routes of every installed protocol.
 
     A plugin that cannot be loaded is logged and left out, so that the others serve; so is a route
     whose place is taken.
     """
-    routes: dict[str, SocketRoute | TcpRoute] = {}
+    routes: dict[tuple[type[Route], str], Route] = {}
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
     for point in sorted(points, key=lambda point: point.name):
         manager = pluggy.PluginManager("wlk_serve")
@@ -90,8 +97,8 @@ def installed_routes() -> list[SocketRoute | TcpRoute]:
             _LOGGER.exception("protocol %s is left out: its plugin does not load", point.name)
             continue
         for route in offered:
-            place = route.path if isinstance(route, SocketRoute) else route.protocol
-            if place in routes:
+            place = route.protocol if isinstance(route, TcpRoute) else route.path
+            if (type(route), place) in routes:
                 _LOGGER.error("protocol %s is left out: %s is taken", point.name, place)
-            routes.setdefault(place, route)
+            routes.setdefault((type(route), place), route)
     return list(routes.values())

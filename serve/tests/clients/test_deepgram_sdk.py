@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from pathlib import Path
 import threading
 
 import pytest
@@ -13,6 +14,8 @@ deepgram = pytest.importorskip("deepgram")
 from deepgram.core.events import EventType  # noqa: E402 -- after the skip
 from deepgram.environment import DeepgramClientEnvironment  # noqa: E402 -- as above
 from websockets.exceptions import InvalidStatus  # noqa: E402 -- as above
+
+from wlk_conformance.testing.digits import clip_path  # noqa: E402 -- as above
 
 from .conftest import KEY  # noqa: E402 -- as above
 
@@ -114,6 +117,24 @@ def test_turns_join_to_the_words_of_the_command_line(client, speech, expected, s
     ends = [message.transcript for message in found[1:] if message.event == "EndOfTurn"]
     assert list(expected.turns) == ends
     assert len(ends) == [message.event for message in found[1:]].count("StartOfTurn")
+
+
+def test_a_recording_is_answered_with_the_words_of_the_command_line(server, expected):
+    """In one request, in the types of the SDK."""
+    names = [*inspect.signature(DeepgramClientEnvironment).parameters]
+    address = server.address.removesuffix("/v1")
+    environment = DeepgramClientEnvironment(**dict.fromkeys(names, address))
+    client = deepgram.DeepgramClient(api_key=KEY, environment=environment)
+    answer = client.listen.v1.media.transcribe_file(
+        request=Path(clip_path("demo")).read_bytes(), model="nova-3", utterances=True
+    )
+
+    (alternative,) = answer.results.channels[0].alternatives
+    assert expected.words == alternative.transcript.split()
+    assert (
+        expected.words
+        == " ".join(utterance.transcript for utterance in answer.results.utterances).split()
+    )
 
 
 def test_a_wrong_key_is_refused(server):

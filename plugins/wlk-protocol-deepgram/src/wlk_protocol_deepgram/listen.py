@@ -6,9 +6,7 @@ The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 import math
-import string
 from typing import TYPE_CHECKING, ClassVar
 
 from wlk_core.session import (
@@ -19,7 +17,13 @@ from wlk_core.session import (
     HypothesisChange,
     SpeechStarted,
 )
-from wlk_protocol_deepgram.messages import language_fields, parse_message
+from wlk_protocol_deepgram.messages import (
+    channel_record,
+    metadata_fields,
+    model_info,
+    parse_message,
+    rounded,
+)
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -31,8 +35,6 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
 __all__ = ["ListenProtocol"]
-
-_DIGITS = 3  # of times in seconds
 
 
 class ListenProtocol:
@@ -83,7 +85,11 @@ class ListenProtocol:
             case SpeechStarted():
                 self._is_silent = False
                 if self._query.has_speech_started:
-                    yield {"type": "SpeechStarted", "channel": [0], "timestamp": _time(event.start)}
+                    yield {
+                        "type": "SpeechStarted",
+                        "channel": [0],
+                        "timestamp": rounded(event.start),
+                    }
             case Commit():
                 if self._words:
                     yield self._final(max(token.end for token in self._words))
@@ -157,7 +163,7 @@ class ListenProtocol:
         if wait is None or end is None or not self._is_silent or now < end + wait:
             return
         self._last_word_end = None
-        yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": _time(end)}
+        yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": rounded(end)}
 
     def _interim(self, hypothesis: Iterable[ASRToken], now: float) -> Iterator[Message]:
         tokens = [*self._words, *hypothesis]
@@ -195,8 +201,8 @@ class ListenProtocol:
         return {
             "type": "Results",
             "channel_index": [0, 1],
-            "start": _time(self._start),
-            "duration": _time(end - self._start),
+            "start": rounded(self._start),
+            "duration": rounded(end - self._start),
             "is_final": is_final,
             "speech_final": speech_final,
             "from_finalize": from_finalize,
@@ -204,54 +210,13 @@ class ListenProtocol:
             "metadata": {
                 "request_id": self._info.id,
                 "model_uuid": self._info.card.name,
-                "model_info": self._model_info(),
+                "model_info": model_info(self._info.card),
             },
         }
 
     def _channel(self, tokens: Sequence[ASRToken]) -> Message:
-        words = [self._word(token) for token in tokens if token.text.strip()]
-        known = [word["confidence"] for word in words if word["confidence"] is not None]
-        return {
-            "alternatives": [
-                {
-                    "transcript": "".join(token.text for token in tokens).strip(),
-                    "confidence": sum(known) / len(known) if known else 0.0,
-                    "words": [{**word, "confidence": word["confidence"] or 0.0} for word in words],
-                    **language_fields(tokens),
-                }
-            ]
-        }
-
-    def _word(self, token: ASRToken) -> Message:
-        text = token.text.strip()
-        word: Message = {
-            "word": text.strip(string.punctuation).lower() or text,
-            "punctuated_word": text,
-            "start": _time(token.start),
-            "end": _time(token.end),
-            "confidence": token.probability,
-        }
-        if self._query.has_speakers and token.speaker is not None:
-            word["speaker"] = self._speakers.setdefault(token.speaker, len(self._speakers))
-        return word
+        return channel_record(tokens, self._speakers if self._query.has_speakers else None)
 
     def _metadata(self) -> Message:
-        return {
-            "type": "Metadata",
-            "transaction_key": "deprecated",
-            "request_id": self._info.id,
-            "sha256": "",
-            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "duration": _time(self._audio.seconds),
-            "channels": 1,
-            "models": [self._info.card.name],
-            "model_info": {self._info.card.name: self._model_info()},
-        }
-
-    def _model_info(self) -> Message:
-        card = self._info.card
-        return {"name": card.name, "version": "", "arch": card.spec.name}
-
-
-def _time(seconds: float) -> float:
-    return round(seconds, _DIGITS)
+        fields = metadata_fields(self._info.card, self._info.id, self._audio.seconds)
+        return {"type": "Metadata", **fields}

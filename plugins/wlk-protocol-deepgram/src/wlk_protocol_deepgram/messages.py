@@ -1,18 +1,29 @@
-"""What both versions share: messages of clients, and languages that were detected."""
+"""What the protocols share: messages of clients, words, and what describes an answer."""
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 import json
+import string
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from wlk_core.tokens import ASRToken
-    from wlk_serve.protocols import Message
+    from wlk_serve.protocols import Message, ModelCard
 
-__all__ = ["language_fields", "parse_message"]
+__all__ = [
+    "channel_record",
+    "language_fields",
+    "metadata_fields",
+    "model_info",
+    "parse_message",
+    "rounded",
+]
+
+_DIGITS = 3  # of times in seconds
 
 
 def parse_message(text: str) -> Message:
@@ -28,3 +39,60 @@ def language_fields(tokens: Iterable[ASRToken]) -> Message:
     """Return `languages`, the most frequent one first, where any was detected."""
     counts = Counter(token.detected_language for token in tokens if token.detected_language)
     return {"languages": [code for code, _ in counts.most_common()]} if counts else {}
+
+
+def channel_record(
+    tokens: Sequence[ASRToken], speakers: dict[int | str, int] | None = None
+) -> Message:
+    """Return a channel with one alternative; *speakers* are numbered, where they are asked for."""
+    words = [word_record(token, speakers) for token in tokens if token.text.strip()]
+    known = [token.probability for token in tokens if token.probability is not None]
+    return {
+        "alternatives": [
+            {
+                "transcript": "".join(token.text for token in tokens).strip(),
+                "confidence": sum(known) / len(known) if known else 0.0,
+                "words": words,
+                **language_fields(tokens),
+            }
+        ]
+    }
+
+
+def word_record(token: ASRToken, speakers: dict[int | str, int] | None = None) -> Message:
+    """Return a word, with the number of its speaker where *speakers* are numbered."""
+    text = token.text.strip()
+    word: Message = {
+        "word": text.strip(string.punctuation).lower() or text,
+        "punctuated_word": text,
+        "start": rounded(token.start),
+        "end": rounded(token.end),
+        "confidence": token.probability or 0.0,
+    }
+    if speakers is not None and token.speaker is not None:
+        word["speaker"] = speakers.setdefault(token.speaker, len(speakers))
+    return word
+
+
+def metadata_fields(card: ModelCard, request_id: str, seconds: float) -> Message:
+    """Return what describes an answer about so much audio."""
+    return {
+        "transaction_key": "deprecated",
+        "request_id": request_id,
+        "sha256": "",
+        "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "duration": rounded(seconds),
+        "channels": 1,
+        "models": [card.name],
+        "model_info": {card.name: model_info(card)},
+    }
+
+
+def model_info(card: ModelCard) -> Message:
+    """Return the name of a model and what runs it."""
+    return {"name": card.name, "version": "", "arch": card.spec.name}
+
+
+def rounded(seconds: float) -> float:
+    """Return a time as it is sent."""
+    return round(seconds, _DIGITS)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.protocols import Message, ModelCard
 
-__all__ = ["FluxQuery", "ListenQuery"]
+__all__ = ["FluxQuery", "ListenQuery", "is_true", "language_of", "refuse_channels", "terms_of"]
 
 _ENCODINGS: dict[str, Encoding] = {
     "linear16": "s16le",
@@ -71,11 +71,11 @@ class ListenQuery:
         utterance_end = _whole(query, "utterance_end_ms", *_UTTERANCE_END)
         return cls(
             settings=settings,
-            has_interims=_truth(query, "interim_results"),
+            has_interims=is_true(query, "interim_results"),
             ends_speech=query.get("endpointing") != "false",
-            has_speech_started=_truth(query, "vad_events"),
+            has_speech_started=is_true(query, "vad_events"),
             utterance_end=None if utterance_end is None else utterance_end / 1000,
-            has_speakers=_truth(query, "diarize"),
+            has_speakers=is_true(query, "diarize"),
         )
 
 
@@ -186,23 +186,38 @@ def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> Str
     if name not in _ENCODINGS:
         expected = ", ".join(_ENCODINGS)
         raise _wrong("encoding", f"{expected}; containers are not decoded", name)
-    if query.get("channels", "1") != "1" or _truth(query, "multichannel"):
-        raise _wrong("channels", "1; open a socket for each channel", query.get("channels", ""))
+    refuse_channels(query, "open a socket for each channel")
     rate = _whole(query, "sample_rate", *_RATES)
     if rate is None:
         raise _wrong("sample_rate", "the samples a second of the audio", "")
-    hints = query.getlist("language_hint")
-    language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
-    # `keywords` of models before nova-3 may end with a boost: ":2".
-    words = [text.partition(":")[0] for text in query.getlist("keywords")]
-    keyterms = ", ".join([*query.getlist("keyterm"), *words])
     return StreamSettings(
         encoding=_ENCODINGS[name],
         rate=rate,
-        language=None if language == "multi" else card.check_language(language) or card.language,
-        keyterms=keyterms or None if card.takes_keyterms else None,
+        language=language_of(query, card),
+        keyterms=terms_of(query, card),
         gate=None if silence is None else _gate(max(_MIN_ENDPOINTING, silence)),
     )
+
+
+def language_of(query: QueryParams, card: ModelCard) -> str | None:
+    """Return the code of the language that is asked for; None to detect it."""
+    hints = query.getlist("language_hint")
+    language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
+    return None if language == "multi" else card.check_language(language) or card.language
+
+
+def terms_of(query: QueryParams, card: ModelCard) -> str | None:
+    """Return the keyterms, separated by commas; None for none."""
+    # `keywords` of models before nova-3 may end with a boost: ":2".
+    words = [text.partition(":")[0] for text in query.getlist("keywords")]
+    terms = ", ".join([*query.getlist("keyterm"), *words])
+    return terms or None if card.takes_keyterms else None
+
+
+def refuse_channels(query: QueryParams, instead: str) -> None:
+    """Check that one channel is asked for; the message tells what to do *instead*."""
+    if query.get("channels", "1") != "1" or is_true(query, "multichannel"):
+        raise _wrong("channels", f"1; {instead}", query.get("channels", ""))
 
 
 def _is_number(query: QueryParams) -> bool:
@@ -241,7 +256,8 @@ def _whole(query: QueryParams, name: str, lowest: int, highest: int) -> int | No
     return int(text)
 
 
-def _truth(query: QueryParams, name: str) -> bool:
+def is_true(query: QueryParams, name: str) -> bool:
+    """Return a field that is true or false, and false where it is left out."""
     text = query.get(name, "false").lower()
     if text not in _TRUTHS:
         raise _wrong(name, "true or false", text)

@@ -9,8 +9,17 @@ from starlette.responses import JSONResponse
 
 from wlk_protocol_deepgram.flux import FluxProtocol
 from wlk_protocol_deepgram.listen import ListenProtocol
+from wlk_protocol_deepgram.prerecorded import recording_request
 from wlk_protocol_deepgram.query import FluxQuery, ListenQuery
-from wlk_serve.protocols import Opening, RequestError, SocketRoute, header_keys, hookimpl
+from wlk_serve.protocols import (
+    Opening,
+    RecordingRequest,
+    RecordingRoute,
+    RequestError,
+    SocketRoute,
+    header_keys,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +50,10 @@ def _refuse(error: RequestError) -> JSONResponse:
     return JSONResponse(body, error.status, {"dg-error": str(error)[:200]})
 
 
+def _open_recording(handshake: Handshake) -> RecordingRequest:
+    return recording_request(handshake, _served_card(handshake))
+
+
 def _open(
     handshake: Handshake,
     protocol: Callable[[SessionAudio, SessionInfo, Any], ClientProtocol],
@@ -65,9 +78,9 @@ def _served_card(handshake: Handshake) -> ModelCard:
 
 
 @hookimpl
-def wlk_protocols() -> list[SocketRoute]:
-    """Return the WebSockets of both versions."""
-    return [
+def wlk_protocols() -> list[SocketRoute | RecordingRoute]:
+    """Return the WebSockets of both versions, and the address of recordings."""
+    sockets = [
         SocketRoute(
             protocol="deepgram",
             path=path,
@@ -80,3 +93,7 @@ def wlk_protocols() -> list[SocketRoute]:
             ("/v2/listen", FluxProtocol, FluxQuery),
         )
     ]
+    recordings = RecordingRoute(
+        protocol="deepgram", path="/v1/listen", open=_open_recording, keys=_keys, refuse=_refuse
+    )
+    return [*sockets, recordings]

@@ -49,7 +49,7 @@ class SessionFigures:
         self.words = 0
         self.audio_seconds = 0.0
         self._protocol = protocol
-        self._session_id = session_id
+        self.session_id = session_id
         self._clock = clock
         self._began = clock()
         self._state = ""
@@ -110,7 +110,7 @@ class SessionFigures:
         _LOGGER.info(
             "session %s protocol=%s key=%s seconds=%.1f audio=%.1f words=%d losses=%d "
             "latency_p95=%s end=%s",
-            self._session_id,
+            self.session_id,
             self._protocol,
             self.key_id or "-",
             seconds,

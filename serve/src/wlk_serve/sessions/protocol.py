@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from wlk_core.session.events import Event
+    from wlk_core.tokens import ASRToken
     from wlk_serve.errors import RequestError
     from wlk_serve.models.card import ModelCard
     from wlk_serve.models.stream import StreamSettings
     from wlk_serve.sessions.audio import SegmentEnd, SessionAudio
+    from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 __all__ = [
     "ClientProtocol",
@@ -29,6 +31,8 @@ __all__ = [
     "Handshake",
     "Message",
     "Opening",
+    "RecordingRequest",
+    "RecordingRoute",
     "Resumption",
     "SessionInfo",
     "SocketRoute",
@@ -99,7 +103,7 @@ class ClientProtocol(Protocol):
 @attrs.frozen(kw_only=True)
 class Handshake:
     """
-    What a client sent to open a socket.
+    What a client sent to open a socket, or with a recording.
 
     Attributes:
         headers: by their names in lower case.
@@ -180,6 +184,43 @@ class SocketRoute:
     open: Callable[[Handshake], Opening | Resumption]
     keys: Callable[[HTTPConnection], list[str]] = _header_keys
     refuse: Callable[[RequestError], Response | CloseSocket] = error_response
+
+
+@attrs.frozen(kw_only=True)
+class RecordingRequest:
+    """
+    What a client wants of a recording.
+
+    Attributes:
+        request: how it is transcribed.
+        answer: returns the object of JSON that answers, from the identifier of the request, the
+            words, and the seconds of audio.
+
+    """
+
+    request: TranscriptionRequest
+    answer: Callable[[str, Sequence[ASRToken], float], Message]
+
+
+@attrs.frozen(kw_only=True)
+class RecordingRoute:
+    """
+    A POST whose body is a recording of any format, as that of a protocol's clients.
+
+    Attributes:
+        protocol: its name in metrics and logs, of letters.
+        path: the address, which may be that of a WebSocket too.
+        open: returns what a client wants; raises WLKError to refuse it before the body is read.
+        keys: returns the keys that a client offers, in the places where this protocol has them.
+        refuse: returns the response to an error.
+
+    """
+
+    protocol: str
+    path: str
+    open: Callable[[Handshake], RecordingRequest]
+    keys: Callable[[HTTPConnection], list[str]] = _header_keys
+    refuse: Callable[[RequestError], Response] = error_response
 
 
 @attrs.frozen(kw_only=True)

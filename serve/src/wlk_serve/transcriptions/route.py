@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 import json
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
 
 from wlk_serve.errors import as_request_error
+from wlk_serve.sessions.protocol import Handshake
 from wlk_serve.transcriptions.protocol import parse_form
 from wlk_serve.transcriptions.transcript import Transcript
 from wlk_serve.transcriptions.upload import recording_of
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
+    from wlk_serve.sessions.protocol import RecordingRoute
     from wlk_serve.transcriptions.protocol import Task
     from wlk_serve.transcriptions.upload import Upload
 
-__all__ = ["transcribe_upload"]
+__all__ = ["transcribe_body", "transcribe_upload"]
 
 
 async def transcribe_upload(
@@ -63,6 +66,46 @@ async def transcribe_upload(
         # In a thread: to write an hour of words takes longer than the event loop can wait.
         media_type, body = await asyncio.to_thread(transcript.render)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
+
+
+async def transcribe_body(
+    http_request: Request,
+    service: Service,
+    upload: Upload,
+    route: RecordingRoute,
+    *,
+    resources: ExitStack,
+) -> Response:
+    """
+    Answer a request whose body is a recording; the arguments are those of `transcribe_upload`.
+
+    Raises:
+        WLKError: the request is refused, or it failed.
+
+    """
+    async with AsyncExitStack() as stack:
+        stack.enter_context(resources)
+        stack.push(lambda _kind, error, _traceback: upload.note(error))
+        asked = route.open(
+            Handshake(
+                headers=http_request.headers,
+                query=http_request.query_params,
+                subprotocols=(),
+                secret=None,
+                card=service.card.named,
+            )
+        )
+        file = stack.enter_context(await upload.body(http_request))
+        events = service.recognize(file, asked.request, upload.use_audio)
+        await stack.enter_async_context(aclosing(events))
+        transcript = Transcript(asked.request)
+        await upload.while_connected(http_request, _finish(transcript, events))
+        upload.figures.words += len(transcript.tokens)
+        answer = partial(
+            asked.answer, upload.figures.session_id, transcript.tokens, transcript.seconds
+        )
+        body = await asyncio.to_thread(lambda: json.dumps(answer()))
+        return Response(body.encode("utf-8", "replace"), media_type="application/json")
 
 
 async def _begin(transcript: Transcript, events: AsyncGenerator[Event]) -> list[dict[str, Any]]:

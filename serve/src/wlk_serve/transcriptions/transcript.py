@@ -53,6 +53,11 @@ class Transcript:
         if request.has_speakers and speaker_delay is not None:
             self._speakers = SpeakerSegments(speaker_delay)
 
+    @property
+    def seconds(self) -> float:
+        """The length of the audio, known at its end."""
+        return self._duration
+
     def add(self, event: Event) -> list[Json]:
         """
         Apply what happened; return the server-sent events that it brings.

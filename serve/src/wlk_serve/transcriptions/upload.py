@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 import secrets
+from tempfile import SpooledTemporaryFile
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
@@ -16,7 +18,7 @@ from wlk_serve.http.body import body_parts
 from wlk_serve.ops.records import SessionFigures
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable
+    from collections.abc import AsyncGenerator, Awaitable, Iterator
 
     from starlette.datastructures import Headers
     from starlette.requests import Request
@@ -44,17 +46,20 @@ class Upload:
         limits: of one recording.
         usage: what the client has used.
         key_id: the key of the client.
+        protocol: its name in metrics and logs.
 
     """
 
-    def __init__(self, metrics: Metrics, limits: Limits, usage: Usage, key_id: str) -> None:
+    def __init__(
+        self, metrics: Metrics, limits: Limits, usage: Usage, key_id: str, protocol: str = "rest"
+    ) -> None:
         self._limits = limits
         self._usage = usage
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._outcome = "left"  # a status, for the log
         self.figures = SessionFigures(
-            metrics, protocol="rest", session_id=f"req_{secrets.token_hex(12)}", key_id=key_id
+            metrics, protocol=protocol, session_id=f"req_{secrets.token_hex(12)}", key_id=key_id
         )
 
     def end(self) -> None:
@@ -77,6 +82,30 @@ class Upload:
 
         """
         return await _unless({self._ended}, parse_upload(request, self._limits.max_upload_bytes))
+
+    async def body(self, request: Request) -> BinaryIO:
+        """
+        Return the body of *request*, a recording that waits on disk; its owner closes it.
+
+        Raises:
+            RequestError: it is empty (400), or as `form`.
+
+        """
+        file = SpooledTemporaryFile(max_size=_MAX_FIELD_BYTES)  # noqa: SIM115 -- of the caller
+        try:
+            await _unless({self._ended}, self._spool(request, file))
+        except BaseException:
+            file.close()
+            raise
+        return cast("BinaryIO", file)
+
+    async def _spool(self, request: Request, file: IO[bytes]) -> None:
+        with _kept_on_disk():
+            async for part in body_parts(request, self._limits.max_upload_bytes):
+                await asyncio.to_thread(file.write, part)
+            if not file.tell():
+                raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
+            file.seek(0)
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
@@ -175,9 +204,16 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
     if not options.get(b"boundary"):
         raise _invalid("the header content-type has no boundary")
     try:
-        return await _Parser(request.headers, parts).parse()
+        with _kept_on_disk():
+            return await _Parser(request.headers, parts).parse()
     except (MultiPartException, ValueError) as error:  # ValueError: of a charset
         raise _invalid(str(getattr(error, "message", error))) from error
+
+
+@contextmanager
+def _kept_on_disk() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RequestError(
             f"the recording cannot be kept: {error.strerror}",

@@ -1,0 +1,93 @@
+"""
+Deepgram's transcription of recordings, ``POST /v1/listen``.
+
+The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1/media.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from wlk_core.segments import segments_with_tokens
+from wlk_protocol_deepgram.messages import channel_record, metadata_fields, rounded
+from wlk_protocol_deepgram.query import is_true, language_of, refuse_channels, terms_of
+from wlk_serve.protocols import RecordingRequest, RequestError, TranscriptionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.tokens import ASRToken
+    from wlk_serve.protocols import Handshake, Message, ModelCard
+
+__all__ = ["recording_request"]
+
+
+def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
+    """
+    Return what a client wants of a recording; fields that only format text are ignored.
+
+    Raises:
+        RequestError: a field has a wrong value, or asks for what this server does not do.
+
+    """
+    query = handshake.query
+    if "json" in handshake.headers.get("content-type", ""):
+        raise RequestError(
+            "expected a recording as the body, got JSON; this server fetches no addresses",
+            code="unsupported_url",
+        )
+    if "callback" in query:
+        raise RequestError(
+            "expected no callback: the answer is that of this request", code="unsupported_callback"
+        )
+    refuse_channels(query, "send a recording for each channel")
+    has_speakers = is_true(query, "diarize") and card.speaker_delay is not None
+    answer = partial(
+        _answer,
+        card=card,
+        has_speakers=has_speakers,
+        has_utterances=is_true(query, "utterances"),
+        has_language=is_true(query, "detect_language"),
+    )
+    request = TranscriptionRequest(
+        task="transcribe",
+        model=card.name,
+        language=None if is_true(query, "detect_language") else language_of(query, card),
+        keyterms=terms_of(query, card),
+        response_format="diarized_json" if has_speakers else "json",
+    )
+    return RecordingRequest(request=request, answer=answer)
+
+
+def _answer(
+    request_id: str,
+    tokens: Sequence[ASRToken],
+    seconds: float,
+    *,
+    card: ModelCard,
+    has_speakers: bool,
+    has_utterances: bool,
+    has_language: bool,
+) -> Message:
+    speakers: dict[int | str, int] | None = {} if has_speakers else None
+    channel = channel_record(tokens, speakers)
+    languages = channel["alternatives"][0].get("languages")
+    if has_language and languages:
+        channel["detected_language"] = languages[0]
+    results: Message = {"channels": [channel]}
+    if has_utterances:
+        results["utterances"] = []
+        for number, (segment, words) in enumerate(segments_with_tokens(tokens)):
+            (alternative,) = channel_record(words, speakers)["alternatives"]
+            utterance = {
+                "id": f"{request_id}-{number}",
+                "channel": 0,
+                "start": rounded(segment.start),
+                "end": rounded(segment.end),
+                **{name: alternative[name] for name in ("transcript", "confidence", "words")},
+            }
+            if speakers is not None and segment.speaker is not None:
+                utterance["speaker"] = speakers[segment.speaker]
+            results["utterances"].append(utterance)
+    return {"metadata": metadata_fields(card, request_id, seconds), "results": results}

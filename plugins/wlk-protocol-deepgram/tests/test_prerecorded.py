@@ -1,0 +1,96 @@
+"""Recordings of Deepgram's clients: what they ask for, and the answer."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from starlette.datastructures import Headers, QueryParams
+
+from wlk_conformance.protocols import CARD
+from wlk_core.tokens import ASRToken
+from wlk_serve.protocols import Handshake, RequestError
+
+from .client import RECORDINGS
+
+
+def asked(query="", card=CARD, **headers):
+    """Return what a client asks for."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return RECORDINGS.open(
+        Handshake(
+            headers=Headers(named),
+            query=QueryParams(query),
+            subprotocols=(),
+            secret=None,
+            card=lambda _name: card,
+        )
+    )
+
+
+WORDS = (
+    ASRToken(0.0, 0.5, " Zero,", 0.5, speaker="a"),
+    ASRToken(0.5, 1.0, " one.", 1.0, speaker="b"),
+)
+
+
+def test_the_answer_has_a_channel_with_one_alternative():
+    """Words are bare, and punctuated beside it."""
+    answer = asked("model=nova-3&smart_format=true").answer("req_1", WORDS, 2.0)
+
+    (channel,) = answer["results"]["channels"]
+    (alternative,) = channel["alternatives"]
+    assert ("Zero, one.", 0.75) == (alternative["transcript"], alternative["confidence"])
+    assert [("zero", "Zero,"), ("one", "one.")] == [
+        (word["word"], word["punctuated_word"]) for word in alternative["words"]
+    ]
+    assert ("req_1", 2.0, 1) == tuple(
+        answer["metadata"][name] for name in ("request_id", "duration", "channels")
+    )
+    assert "utterances" not in answer["results"]
+
+
+def test_utterances_and_speakers_come_where_they_are_asked_for():
+    """Speakers are numbered in the order in which they spoke, of a server that finds them."""
+    card = attrs.evolve(CARD, speaker_delay=1.0)
+    recording = asked("utterances=true&diarize=true", card)
+    utterances = recording.answer("req_1", WORDS, 2.0)["results"]["utterances"]
+
+    assert recording.request.has_speakers
+    assert [("Zero,", 0), ("one.", 1)] == [
+        (utterance["transcript"], utterance["speaker"]) for utterance in utterances
+    ]
+    assert not asked("diarize=true").request.has_speakers
+
+
+def test_the_language_is_that_of_the_query_or_detected():
+    """`detect_language` says which."""
+    words = [attrs.evolve(word, detected_language="en") for word in WORDS]
+    recording = asked("detect_language=true&language=en")
+
+    assert "en" == asked("language=en").request.language
+    assert recording.request.language is None
+    (channel,) = recording.answer("req_1", words, 2.0)["results"]["channels"]
+    assert "en" == channel["detected_language"]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "reason"),
+    [
+        ("", {"content_type": "application/json"}, "fetches no addresses"),
+        ("callback=https://example.org", {}, "callback"),
+        ("multichannel=true", {}, "a recording for each channel"),
+        ("utterances=perhaps", {}, "utterances"),
+        ("language=xx", {}, "xx"),
+    ],
+)
+def test_what_is_not_done_is_refused(query, headers, reason):
+    """In one line, before the recording is read."""
+    with pytest.raises(RequestError, match=reason):
+        asked(query, **headers)
+
+
+def test_a_refusal_has_deepgrams_fields():
+    """So that its SDK raises an error with them."""
+    response = RECORDINGS.refuse(RequestError("no", status=401, code="invalid_api_key"))
+
+    assert (401, b"INVALID_AUTH" in response.body) == (response.status_code, True)

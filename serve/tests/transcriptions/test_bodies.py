@@ -1,0 +1,84 @@
+"""Recordings that are the body of a request, as some protocols have them, over real sockets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("faster_whisper")
+
+from starlette.responses import PlainTextResponse
+
+from wlk_conformance.testing.digits import clip_path
+from wlk_serve.errors import RequestError
+from wlk_serve.ops.limits import Limits
+from wlk_serve.protocols import RecordingRequest, RecordingRoute, TranscriptionRequest
+
+pytestmark = pytest.mark.slow
+RECORDING = Path(clip_path("demo")).read_bytes()
+
+
+def open_recording(handshake):
+    """Return the words and the seconds of a recording; the query may ask for what is not there."""
+    if "speed" in handshake.query:
+        raise RequestError("expected no speed")
+    return RecordingRequest(
+        request=TranscriptionRequest(task="transcribe", language="en"),
+        answer=lambda name, words, seconds: {
+            "id": name,
+            "words": [word.text.strip() for word in words],
+            "seconds": seconds,
+        },
+    )
+
+
+ROUTE = RecordingRoute(
+    protocol="toy",
+    path="/toy",
+    open=open_recording,
+    keys=lambda connection: connection.query_params.getlist("key"),
+    refuse=lambda error: PlainTextResponse(f"no: {error}", error.status),
+)
+
+
+@pytest.fixture(scope="module")
+def post(digits, serve, fetch):
+    """Return a function that posts a body to the address, with a key in the query."""
+    with serve(digits, Limits(max_upload_bytes=1 << 20), routes=[ROUTE]) as (address, _):
+        root = address.removesuffix("/v1")
+        yield lambda body, query="key=secret": fetch(root, "POST", f"/toy?{query}", body)[:2]
+
+
+def test_the_answer_has_the_words_of_the_recording(digits, post):
+    """A format that FFmpeg knows, without any form around it."""
+    backend, _ = digits
+    status, text = post(RECORDING)
+
+    expected = backend.transcribe(clip_path("demo"), language="en")
+    record = json.loads(text)
+    assert (200, [word.text.strip() for word in expected.words]) == (status, record["words"])
+    assert expected.duration == pytest.approx(record["seconds"], abs=0.01)
+    assert record["id"].startswith("req_")
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "status", "reason"),
+    [
+        (RECORDING, "", 401, "key"),
+        (RECORDING, "key=wrong", 401, "key"),
+        (RECORDING, "key=secret&speed=2", 400, "speed"),
+        (b"", "key=secret", 400, "empty"),
+        (b"no sound at all", "key=secret", 400, "audio"),
+        (bytes(2 << 20), "key=secret", 413, "larger"),
+    ],
+    ids=["no-key", "wrong-key", "field", "empty", "text", "large"],
+)
+def test_a_refusal_has_the_shape_of_the_protocol(post, body, query, status, reason):
+    """The header with a key, which the client of these tests sends too, is not where it looks."""
+    found, text = post(body, query)
+
+    assert status == found
+    assert text.startswith("no: ")
+    assert reason in text

@@ -18,12 +18,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 from serve_load.process import Process, free_port, run_server, wlk_command
-from serve_load.protocols import SILENCE_SECONDS, realtime_commit, realtime_vad
+from serve_load.protocols import SILENCE_SECONDS, asr, realtime_commit, realtime_vad
 from serve_load.talk import Talk, talk_of
 
 from wlk_bench.metrics.error_rate import word_edits
@@ -138,7 +139,9 @@ def print_row(contender: Contender, row: Row) -> None:
 
 
 def contenders(arguments: argparse.Namespace) -> list[Contender]:
-    """Return the two ways to end an utterance: by the client, and by the server."""
+    """Return the two ways to end an utterance, by the client and by the server, or /asr."""
+    if arguments.asr:
+        return [Contender(name="/asr", speak=asr, waits=0.0)]
     name, delay = f"wlk-serve {arguments.backend}", arguments.model_delay
     return [
         Contender(name=f"{name}, commit", speak=realtime_commit, waits=delay),
@@ -152,6 +155,9 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--seconds", type=float, default=30.0, help="of each session")
     parser.add_argument("--backend", default="faster-whisper", help="of wlk-serve")
+    parser.add_argument("--model", default="digits", help="of wlk-serve")
+    parser.add_argument("--asr", action="store_true", help="speak as WhisperLiveKit's clients")
+    parser.add_argument("--server", help="another server's command, with {port}, for --asr")
     parser.add_argument("--option", action="append", default=[], help="KEY=VALUE for wlk-serve")
     parser.add_argument(
         "--model-delay", type=float, default=0.0, help="of the backend itself; 0.48 for voxtral-hf"
@@ -164,7 +170,9 @@ def main() -> None:
     for contender in contenders(arguments):
         for sessions in arguments.sessions:
             port = free_port()
-            command = wlk_command(port, arguments.backend, arguments.option)
+            command = wlk_command(port, arguments.backend, arguments.model, arguments.option)
+            if arguments.server:
+                command = shlex.split(arguments.server.format(port=port))
             with run_server(command, port, core=arguments.core) as process:
                 print_row(contender, measure(contender, process, sessions, arguments.seconds))
     print(f"load average at the end: {os.getloadavg()[0]:.1f}")

@@ -46,10 +46,10 @@ class Process:
         return 0
 
 
-def wlk_command(port: int, backend: str, options: list[str]) -> list[str]:
+def wlk_command(port: int, backend: str, model: str, options: list[str]) -> list[str]:
     """Return the command of wlk-serve."""
     pairs = [argument for pair in options for argument in ("--option", pair)]
-    command = [sys.executable, "-m", "wlk_serve", "--backend", backend, "--model", "digits"]
+    command = [sys.executable, "-m", "wlk_serve", "--backend", backend, "--model", model]
     return [*command, "--language", "en", "--drain-seconds", "0", "--port", str(port), *pairs]
 
 
@@ -85,7 +85,7 @@ def _wait(process: subprocess.Popen[bytes], address: str) -> None:
         if process.poll() is not None:
             raise SystemExit(f"the server ended with status {process.returncode}: {process.args}")
         try:
-            with urllib.request.urlopen(f"{address}/readyz", timeout=20):  # noqa: S310 -- http
+            with urllib.request.urlopen(f"{address}/health", timeout=20):  # noqa: S310 -- http
                 return
         except (urllib.error.URLError, TimeoutError):
             pass

@@ -1,4 +1,4 @@
-"""Sessions in real time: OpenAI Realtime with `server_vad` or commits."""
+"""Sessions in real time: OpenAI Realtime with `server_vad` or commits, and `/asr`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from serve_load.talk import Talk
 
-__all__ = ["SILENCE_SECONDS", "realtime_commit", "realtime_vad"]
+__all__ = ["SILENCE_SECONDS", "asr", "realtime_commit", "realtime_vad"]
 
 CHUNK_SECONDS = 0.05  # as LiveKit sends
 SILENCE_SECONDS = 0.5  # after which `server_vad` ends an utterance: OpenAI's default
@@ -97,6 +97,32 @@ async def _realtime(address: str, talk: Talk, began: float, *, commits: bool) ->
 
         await _session(socket, send, receive)
     report.text = " ".join(texts)
+    return report
+
+
+async def asr(address: str, talk: Talk, began: float) -> Report:
+    """Speak to `/asr` in mode "full", in samples; lines are final, and the rest is not counted."""
+    clock = asyncio.get_running_loop().time
+    report = Report()
+
+    def receive(message: dict[str, Any]) -> bool:
+        lines = [line for line in message.get("lines", ()) if line["text"]]
+        if lines:
+            report.text = " ".join(line["text"] for line in lines)
+            hours, minutes, seconds = lines[-1]["end"].split(":")
+            end = 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+            report.finals.append((clock() - began, end))
+        return bool(message.get("type") == "ready_to_stop")
+
+    async with connect(f"{address}/asr", compression=None) as socket:
+
+        async def send() -> None:
+            async for data, time in _chunks(talk, began):
+                await socket.send(data)
+                report.lateness.append(clock() - began - time)
+            await socket.send(b"")
+
+        await _session(socket, send, receive)
     return report
 
 

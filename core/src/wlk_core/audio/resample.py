@@ -1,4 +1,4 @@
-"""Changing the sample rate of a stream, piece by piece."""
+"""The audio of a stream, piece by piece, at another rate or in chunks of one length."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core.errors import AudioFormatError
+from wlk_core.errors import WLKError
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from av import AudioFrame
     from numpy.typing import NDArray
 
-__all__ = ["Resampler"]
+__all__ = ["Chunker", "Resampler", "rechunk"]
 
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
@@ -30,20 +30,11 @@ class Resampler:
     returned as they are, not copied.
 
     It is meant for live sources, because `decode_file` resamples by itself.
-
-    Raises:
-        AudioFormatError: a rate is not a positive whole number.
-
     """
 
     def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:
-        for value in (rate, to_rate):
-            if value != int(value) or value <= 0:
-                raise AudioFormatError(
-                    f"expected a sample rate in Hz, a positive whole number, got {value!r}"
-                )
-        self.rate = int(rate)
-        self.to_rate = int(to_rate)
+        self.rate = rate
+        self.to_rate = to_rate
         self._samples_in = 0
         self._samples_out = 0
         if self.rate != self.to_rate:
@@ -96,3 +87,59 @@ class Resampler:
         samples: NDArray[np.float32] = np.concatenate(pieces)
         self._samples_out += len(samples)
         return samples
+
+
+class Chunker:
+    """
+    Cut pieces of audio of any lengths into chunks of exactly `samples`.
+
+    Every sample is copied once.
+
+    Raises:
+        ValueError: `samples` is not positive.
+
+    """
+
+    def __init__(self, samples: int) -> None:
+        if samples <= 0:
+            raise ValueError(f"`samples` must be positive, got {samples}")
+        self._samples = self._missing = samples
+        self._waiting: list[NDArray[np.float32]] = []
+
+    def push(self, piece: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """Append float32[n], n >= 0; yield the chunks that are now full."""
+        while len(piece) >= self._missing:
+            self._waiting.append(piece[: self._missing])
+            piece = piece[self._missing :]
+            yield from self.flush()
+        if len(piece):
+            self._waiting.append(piece)
+            self._missing -= len(piece)
+
+    def flush(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the samples that wait as one shorter chunk, or no chunk, and begin anew."""
+        waiting, self._waiting, self._missing = self._waiting, [], self._samples
+        if waiting:
+            yield np.concatenate(waiting)
+
+
+def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
+    """
+    Yield the audio of *pieces* in chunks of exactly *samples*, the last one shorter, none empty.
+
+    A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
+    `decode_file` does at damage, the audio before the failure is yielded first, so that no sound
+    part is lost.
+
+    Raises:
+        ValueError: *samples* is not positive.
+
+    """
+    chunker = Chunker(samples)
+    try:
+        for piece in pieces:
+            yield from chunker.push(piece)
+    except (WLKError, OSError):
+        yield from chunker.flush()
+        raise
+    yield from chunker.flush()

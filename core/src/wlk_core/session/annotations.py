@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wlk_core.errors import BackendError
-from wlk_core.processor import EPS
 from wlk_core.session.events import Failure, SpeakerTurn, Translation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -63,13 +61,11 @@ class Annotations:
         """Give committed tokens to the translator."""
         self._call(_TRANSLATOR, lambda part: part.insert_tokens(tokens))
 
-    def events(
-        self, audio_time: float, clock: float, *, ends_utterance: bool, is_last: bool
-    ) -> list[Event]:
-        """Return what the annotators found; *clock* is the time of the audio they were given."""
-        spans = self._call(_DIARIZER, lambda part: _checked(part.process_iter(is_last), clock))
+    def events(self, audio_time: float, *, ends_utterance: bool, is_last: bool) -> list[Event]:
+        """Return what the annotators found."""
+        spans = self._call(_DIARIZER, lambda part: list(part.process_iter(is_last)))
         texts = self._call(
-            _TRANSLATOR, lambda part: _checked(part.process_iter(is_last or ends_utterance), clock)
+            _TRANSLATOR, lambda part: list(part.process_iter(is_last or ends_utterance))
         )
         failures, self._failures = self._failures, []
         return [
@@ -80,15 +76,8 @@ class Annotations:
 
     def is_turn_over(self, text: str, threshold: float) -> bool:
         """Return whether the turn detector regards the turn as over."""
-
-        def probability(part: TurnDetector) -> float:
-            value = float(part.end_of_turn(text))
-            if not 0 <= value <= 1:
-                raise ValueError(f"expected a probability in [0, 1], got {value!r}")
-            return value
-
-        answer = self._call(_TURN_DETECTOR, probability)
-        return answer is not None and answer >= threshold
+        answer = self._call(_TURN_DETECTOR, lambda part: part.end_of_turn(text) >= threshold)
+        return bool(answer)
 
     def end_turn(self) -> None:
         """Declare that another utterance begins."""
@@ -110,14 +99,3 @@ class Annotations:
             self._failures.append(failure)
             del self._parts[name]
             return None
-
-
-def _checked(items: Iterable[Any], clock: float) -> list[Any]:
-    """Return annotations whose times are inside the audio."""
-    results = list(items)
-    for item in results:
-        if not (math.isfinite(item.end) and 0 <= item.start <= item.end <= clock + EPS):
-            raise ValueError(
-                f"expected times from 0 to {clock:.2f} s, got {item.start} to {item.end}"
-            )
-    return results

@@ -7,14 +7,12 @@ from fractions import Fraction
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-import attrs
 import numpy as np
 
 from wlk_core.audio.convert import sealed
 from wlk_core.errors import BackendError
 from wlk_core.online.input_queue import Command, Mark
-from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
-from wlk_core.session.calls import MAX_ATTEMPTS
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsTickSkipping
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -123,9 +121,11 @@ class Worker:
                 else:
                     yield from self._report_lag()
                     yield from self._decode(item)
-        except _FinalFailureError as failure:
+        except BackendError as error:  # the last of its attempts, see `_call`
+            if error.committed:
+                yield self._committed(error.committed)
             yield from self._annotate(is_last=True)
-            yield from self.last_events(failure.error)
+            yield from self.last_events(error)
 
     def last_events(self, error: WLKError) -> tuple[Failure, End]:
         """Return the events with which the session ends because of *error*."""
@@ -226,14 +226,13 @@ class Worker:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> Work:
-        clock = self._position / SAMPLE_RATE
         yield from self._annotations.events(
-            self._audio_time, clock, ends_utterance=ends_utterance, is_last=is_last
+            self._audio_time, ends_utterance=ends_utterance, is_last=is_last
         )
 
     def _call(self, call: Callable[[], Emission]) -> Work:
         """Make a call of the processor until it succeeds, one attempt a step."""
-        for retries_left in reversed(range(MAX_ATTEMPTS)):
+        for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
             if self._has_called:
                 yield from self._end_step()
             self._has_called = True
@@ -241,9 +240,7 @@ class Worker:
                 emission = call()
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or not retries_left:
-                    if error.committed:
-                        yield self._committed(error.committed)
-                    raise _FinalFailureError(error) from error
+                    raise
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
             else:
                 self._emission = emission
@@ -311,10 +308,3 @@ class Worker:
             median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
             latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
         return End(audio_time=self._audio_time, stats=self._processor.stats, latency=latency)
-
-
-@attrs.frozen
-class _FinalFailureError(Exception):
-    """A call of the processor failed for the last time."""
-
-    error: BackendError

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ASRToken
-from wlk_core.captions import CaptionBuilder, srt_text, vtt_text
+from wlk_core.captions import srt_text, vtt_text
+from wlk_core.segments import segments_from_tokens
 from wlk_core.session.records import token_record
 
 pytestmark = pytest.mark.slow
@@ -51,12 +52,9 @@ def cues(text, form):
 
 def captions(drawn):
     """Return the captions of tokens, times in milliseconds."""
-    builder = CaptionBuilder()
-    ended = [*map(builder.push, drawn), builder.flush()]
     return [
         (round(caption.start * 1000), round(caption.end * 1000), caption)
-        for caption in ended
-        if caption is not None
+        for caption in segments_from_tokens(drawn)
     ]
 
 

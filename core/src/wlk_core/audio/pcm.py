@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -115,12 +115,8 @@ class PcmConverter:
 
 def require_rate(rate: object) -> int:
     """Return the sample rate of a source in Hz; raise AudioFormatError for an impossible one."""
-    if not _is_whole(rate) or not _RATES[0] <= rate <= _RATES[1]:
+    if not isinstance(rate, int | np.integer) or not _RATES[0] <= rate <= _RATES[1]:
         raise AudioFormatError(
             f"expected a sample rate from {_RATES[0]} to {_RATES[1]} Hz, got {shown(rate)}"
         )
     return int(rate)
-
-
-def _is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

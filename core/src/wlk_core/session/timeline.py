@@ -84,7 +84,11 @@ class Timeline:
             case Commit(tokens):
                 self._tokens += tokens
             case SilenceSpan(pause):
-                self._pauses.append(pause)
+                last = self._pauses[-1] if self._pauses else None
+                if last is not None and pause.start <= last.end + EPS:
+                    self._pauses[-1] = Silence(last.start, max(last.end, pause.end))
+                else:
+                    self._pauses.append(pause)
             case SpeakerTurn(span):
                 insort_right(self._spans, span, key=attrgetter("start"))
             case Translation(text) if text.text.strip():
@@ -121,12 +125,12 @@ class Timeline:
             if (builder.push(token) or ended) and line:
                 yield TextLine(tokens=tuple(line))
                 line.clear()
-            yield from _merged(pauses[:count])
+            yield from pauses[:count]
             pauses = pauses[count:]
             line.append(token)
         if line:
             yield TextLine(tokens=tuple(line))
-        yield from _merged(pauses)
+        yield from pauses
 
 
 def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> list[ASRToken]:
@@ -146,20 +150,6 @@ def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> l
         speaker = max(seconds, key=seconds.__getitem__) if seconds else token.speaker
         labelled.append(attrs.evolve(token, speaker=speaker))
     return labelled
-
-
-def _merged(pauses: Sequence[Silence]) -> Iterator[Silence]:
-    """Yield pauses that no text parts, those that touch as one."""
-    last: Silence | None = None
-    for pause in pauses:
-        if last is not None and pause.start <= last.end + EPS:
-            last = Silence(last.start, max(last.end, pause.end))
-            continue
-        if last is not None:
-            yield last
-        last = pause
-    if last is not None:
-        yield last
 
 
 def _owner(text: TranslatedText, lines: Sequence[Line], texts: Sequence[int]) -> int:

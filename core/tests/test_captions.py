@@ -29,9 +29,9 @@ def test_a_cue_is_text_on_one_line_after_its_speaker():
     segment = Segment(1.5, 2.25, "a <b> &\n c --> d", speaker="A>B")
 
     assert "7\n00:00:01,500 --> 00:00:02,250\nA>B: a <b> & c -> d\n\n" == srt_cue(7, segment)
-    assert (
-        "00:00:01.500 --> 00:00:02.250\n<v A&gt;B>a &lt;b&gt; &amp; c --&gt; d\n\n"
-    ) == vtt_cue(7, segment)
+    assert ("00:00:01.500 --> 00:00:02.250\n<v A&gt;B>a &lt;b&gt; &amp; c --&gt; d\n\n") == vtt_cue(
+        7, segment
+    )
 
 
 def test_captions_never_overlap_and_are_never_empty_in_time():

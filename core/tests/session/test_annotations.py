@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from session_events import kinds, text_of
 
 from wlk_conformance.testing import partition, silence
 from wlk_conformance.testing.annotators import (
@@ -12,7 +13,6 @@ from wlk_conformance.testing.annotators import (
     ScriptedTurnDetector,
 )
 from wlk_core.session import (
-    Commit,
     End,
     Endpoint,
     Failure,
@@ -26,16 +26,6 @@ from wlk_core.tokens import SpeakerSpan
 from wlk_core.vad import SilenceGate
 
 SPANS = (SpeakerSpan("anna", 0.0, 4.9), SpeakerSpan("bert", 4.9, 10.0))
-
-
-def kinds(events, *types):
-    """Return the events of these types."""
-    return [event for event in events if isinstance(event, types)]
-
-
-def text_of(events):
-    """Return the committed text."""
-    return "".join(token.text for event in kinds(events, Commit) for token in event.tokens)
 
 
 @pytest.fixture

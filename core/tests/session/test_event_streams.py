@@ -8,16 +8,12 @@ import threading
 
 import numpy as np
 import pytest
+from session_events import tokens_of
 
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
-from wlk_core.session import Commit, End, astream, stream
-
-
-def tokens_of(events):
-    """Return the committed tokens."""
-    return [token for event in events if isinstance(event, Commit) for token in event.tokens]
+from wlk_core.session import End, astream, stream
 
 
 def in_chunks(audio, samples=16_000):

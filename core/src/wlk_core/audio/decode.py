@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
-from wlk_core.audio.resample import Resampler
+from wlk_core.audio.pcm import Resampler
 from wlk_core.audio.source import open_audio
 from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE

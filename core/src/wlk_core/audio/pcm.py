@@ -1,4 +1,4 @@
-"""Live sources of any common form to float32 at 16 kHz."""
+"""Live sources, piece by piece: any form to float32 at 16 kHz, in chunks of one length."""
 
 from __future__ import annotations
 
@@ -8,25 +8,31 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 import numpy as np
 
 from wlk_core.audio.convert import ValidAudio, sealed, to_float32, validate_audio
-from wlk_core.audio.resample import Resampler
-from wlk_core.errors import AudioFormatError
+from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from av import AudioFrame
     from av.audio.codeccontext import AudioCodecContext
     from numpy.typing import NDArray
 
 __all__ = [
     "Audio",
+    "Chunker",
     "Encoding",
     "PcmConverter",
+    "Resampler",
+    "rechunk",
     "require_rate",
 ]
 
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
 _RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
+_NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "s16le": np.dtype("<i2"),
@@ -120,3 +126,128 @@ def require_rate(rate: object) -> int:
             f"expected a sample rate from {_RATES[0]} to {_RATES[1]} Hz, got {shown(rate)}"
         )
     return int(rate)
+
+
+class Resampler:
+    """
+    Resample one channel of float32 from `rate` samples a second to `to_rate`, by default 16 kHz.
+
+    There is neither delay nor drift: sample n of the input stays at n / rate seconds, however the
+    input is cut into pieces.  A few milliseconds are held back until `flush`; n samples in give
+    round(n * to_rate / rate) samples out altogether.  Where the rates are equal, the samples are
+    returned as they are, not copied.
+
+    It is meant for live sources, because `decode_file` resamples by itself.
+    """
+
+    def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:
+        self.rate = rate
+        self.to_rate = to_rate
+        self._samples_in = 0
+        self._samples_out = 0
+        if self.rate != self.to_rate:
+            self._open()
+
+    def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""
+        self._samples_in += len(samples)
+        if self.rate == self.to_rate:
+            return samples
+        if len(samples) == 0:
+            return _NO_AUDIO
+        # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
+        pieces = [samples[first : first + self.rate] for first in range(0, len(samples), self.rate)]
+        return self._counted(frame for piece in pieces for frame in self._resample(piece))
+
+    def flush(self) -> NDArray[np.float32]:
+        """Return the samples held back; the next push begins a new stream."""
+        if self.rate == self.to_rate:
+            return _NO_AUDIO
+        due = (self._samples_in * self.to_rate * 2 + self.rate) // (
+            2 * self.rate
+        ) - self._samples_out
+        # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
+        # difference of two neighbours is inaudible.
+        rest = self._counted(self._ffmpeg_resampler.resample(None))[:due]
+        if len(rest) < due:
+            rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
+        self._samples_in = self._samples_out = 0
+        self._open()
+        return rest
+
+    def _open(self) -> None:
+        from av import AudioFrame, AudioResampler  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+        self._frame_type = AudioFrame
+        self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=self.to_rate)
+
+    def _resample(self, samples: NDArray[np.float32]) -> Iterable[AudioFrame]:
+        frame = self._frame_type.from_ndarray(
+            np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
+        )
+        frame.sample_rate = self.rate
+        return self._ffmpeg_resampler.resample(frame)
+
+    def _counted(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
+        pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
+        if not pieces:
+            return _NO_AUDIO
+        samples: NDArray[np.float32] = np.concatenate(pieces)
+        self._samples_out += len(samples)
+        return samples
+
+
+class Chunker:
+    """
+    Cut pieces of audio of any lengths into chunks of exactly `samples`.
+
+    Every sample is copied once.
+
+    Raises:
+        ValueError: `samples` is not positive.
+
+    """
+
+    def __init__(self, samples: int) -> None:
+        if samples <= 0:
+            raise ValueError(f"`samples` must be positive, got {samples}")
+        self._samples = self._missing = samples
+        self._waiting: list[NDArray[np.float32]] = []
+
+    def push(self, piece: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """Append float32[n], n >= 0; yield the chunks that are now full."""
+        while len(piece) >= self._missing:
+            self._waiting.append(piece[: self._missing])
+            piece = piece[self._missing :]
+            yield from self.flush()
+        if len(piece):
+            self._waiting.append(piece)
+            self._missing -= len(piece)
+
+    def flush(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the samples that wait as one shorter chunk, or no chunk, and begin anew."""
+        waiting, self._waiting, self._missing = self._waiting, [], self._samples
+        if waiting:
+            yield np.concatenate(waiting)
+
+
+def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
+    """
+    Yield the audio of *pieces* in chunks of exactly *samples*, the last one shorter, none empty.
+
+    A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
+    `decode_file` does at damage, the audio before the failure is yielded first, so that no sound
+    part is lost.
+
+    Raises:
+        ValueError: *samples* is not positive.
+
+    """
+    chunker = Chunker(samples)
+    try:
+        for piece in pieces:
+            yield from chunker.push(piece)
+    except (WLKError, OSError):
+        yield from chunker.flush()
+        raise
+    yield from chunker.flush()

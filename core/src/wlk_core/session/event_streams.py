@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from wlk_core.audio.convert import sealed, valid_copy
-from wlk_core.audio.pcm import require_rate
-from wlk_core.audio.resample import Chunker
+from wlk_core.audio.pcm import Chunker, require_rate
 from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.events import End, Event, Failure

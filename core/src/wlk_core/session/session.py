@@ -11,7 +11,6 @@ from wlk_core.audio.pcm import PcmConverter
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
-from wlk_core.session.annotations import Annotations
 from wlk_core.session.worker import Worker
 from wlk_core.untrusted import real_number, shown
 
@@ -90,9 +89,10 @@ class Session:
         self._processor = processor
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
-        annotations = Annotations(diarizer, translator, turn_detector)
+        parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
+        annotators = {name: part for name, part in parts.items() if part is not None}
         self._worker = Worker(
-            self._queue, processor, gate, annotations, skip_ticks_after=skip_ticks_after
+            self._queue, processor, gate, annotators, skip_ticks_after=skip_ticks_after
         )
         self._work = self._worker.work()
         self._is_over = False

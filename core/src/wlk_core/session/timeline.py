@@ -68,8 +68,7 @@ class Timeline:
     * Adjacent pauses are merged.
     * A token belongs to the speaker whose spans overlap it longest.  A late span relabels earlier
       tokens; it neither drops nor duplicates any.
-    * A translation belongs to the text line that it overlaps longest; if it overlaps none, to the
-      last one that begins before it, else to the first.
+    * A translation belongs to the text line in which it begins.
     """
 
     def __init__(self) -> None:
@@ -104,9 +103,11 @@ class Timeline:
         """All lines so far, built anew from all events."""
         lines = list(self._untranslated())
         texts = [index for index, line in enumerate(lines) if isinstance(line, TextLine)]
+        starts = [lines[index].start - EPS for index in texts]
         owned: dict[int, list[str]] = {}
         for text in self._translations if texts else ():
-            owned.setdefault(_owner(text, lines, texts), []).append(text.text.strip())
+            owner = texts[max(0, bisect_right(starts, text.start) - 1)]
+            owned.setdefault(owner, []).append(text.text.strip())
         return tuple(
             attrs.evolve(line, translation=" ".join(owned[index]))
             if index in owned and isinstance(line, TextLine)
@@ -150,15 +151,3 @@ def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> l
         speaker = max(seconds, key=seconds.__getitem__) if seconds else token.speaker
         labelled.append(attrs.evolve(token, speaker=speaker))
     return labelled
-
-
-def _owner(text: TranslatedText, lines: Sequence[Line], texts: Sequence[int]) -> int:
-    """Return the one of *texts*, indices of text lines, that a translation belongs to."""
-
-    def overlap(index: int) -> float:
-        return min(lines[index].end, text.end) - max(lines[index].start, text.start)
-
-    longest = max(texts, key=overlap)
-    if overlap(longest) > 0:
-        return longest
-    return max((index for index in texts if lines[index].start <= text.start), default=texts[0])

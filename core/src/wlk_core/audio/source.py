@@ -34,7 +34,6 @@ _FORMATS = (
     "qcp,qoa,rm,rso,sbc,shn,sln,smjpeg,sox,tak,truehd,tta,voc,vqf,w64,wav,wavarc,webm,wsd,wtv,"
     "wv,xwma"
 )
-_PIPE_PROBE = "65536"  # bytes; by default FFmpeg waits for seconds of a live pipe first
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
@@ -57,8 +56,11 @@ class Reader(RawIOBase):
         self.failure: BaseException | None = None
         self._file = file
         self._read = getattr(file, "read1", file.read)
+        self.is_piped_wave = False
         if self.seekable():
             file.seek(0)
+        elif hasattr(file, "peek"):
+            self.is_piped_wave = file.peek(12)[8:12] == b"WAVE"
 
     def raise_failure(self) -> None:
         """Raise the exception of a failed read, if there is one."""
@@ -194,8 +196,9 @@ def _container(reader: Reader) -> Iterator[InputContainer]:
         "format_whitelist": _FORMATS,
         "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
     }
-    if not reader.seekable():
-        options["probesize"] = _PIPE_PROBE
+    if reader.is_piped_wave:
+        # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
+        options["probesize"] = "65536"
     open_container: Any = av.open  # whose parameters differ between releases
     # Tags in other encodings than UTF-8 are common, and no tag is used.  Since av 19 one is decoded
     # when it is read.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core.captions import CaptionBuilder, srt_cue, srt_text, vtt_cue, vtt_text
-from wlk_core.segments import Segment
+from wlk_core.captions import srt_cue, srt_text, vtt_cue, vtt_text
+from wlk_core.segments import Segment, segments_from_tokens
 from wlk_core.tokens import ASRToken
 
 
@@ -24,47 +24,25 @@ def test_time_stamps_carry_into_the_next_unit(seconds, stamp):
     assert srt_cue(1, Segment(seconds, seconds, "x")).splitlines()[1].startswith(stamp)
 
 
-def test_a_subrip_cue():
-    """A cue has a number, times with a comma and its text, on one line."""
-    cue = srt_cue(7, Segment(1.5, 2.25, "five\n six --> seven"))
+def test_a_cue_is_text_on_one_line_after_its_speaker():
+    """Markup in the text is text; WebVTT has the speaker as a voice."""
+    segment = Segment(1.5, 2.25, "a <b> &\n c --> d", speaker="A>B")
 
-    assert "7\n00:00:01,500 --> 00:00:02,250\nfive six -> seven\n\n" == cue
-
-
-def test_a_webvtt_cue_escapes_its_text():
-    """A cue has times with a point; markup in the text is text."""
-    cue = vtt_cue(7, Segment(1.5, 2.25, "a <b> & c --> d"))
-
-    assert ("00:00:01.500 --> 00:00:02.250\na &lt;b&gt; &amp; c --&gt; d\n\n") == cue
+    assert "7\n00:00:01,500 --> 00:00:02,250\nA>B: a <b> & c -> d\n\n" == srt_cue(7, segment)
+    assert ("00:00:01.500 --> 00:00:02.250\n<v A&gt;B>a &lt;b&gt; &amp; c --&gt; d\n\n") == vtt_cue(
+        7, segment
+    )
 
 
-def test_speakers_are_named():
-    """A speaker stands before the text, in WebVTT as a voice."""
-    segment = Segment(0.0, 1.0, "one", speaker="A>B")
+def test_captions_never_overlap_and_are_never_empty_in_time():
+    """A word may reach into the next caption, or have no length."""
+    tokens = [ASRToken(0.0, 3.0, "one."), ASRToken(2.5, 2.5, " two")]
 
-    assert "A>B: one" == srt_cue(1, segment).splitlines()[2]
-    assert "<v A&gt;B>one" == vtt_cue(1, segment).splitlines()[1]
-
-
-def test_a_caption_ends_before_the_next_begins():
-    """A word that reaches into the next caption does not make two of them overlap."""
-    builder = CaptionBuilder()
-    builder.push(ASRToken(0.0, 3.0, "one."))
-
-    assert Segment(0.0, 2.5, "one.") == builder.push(ASRToken(2.5, 4.0, " two"))
-    assert Segment(2.5, 4.0, "two") == builder.flush()
-
-
-def test_a_caption_is_never_empty_in_time():
-    """A word without length is shown for a millisecond at least."""
-    builder = CaptionBuilder()
-    builder.push(ASRToken(2.0, 2.0, "one"))
-
-    assert Segment(2.0, 2.001, "one") == builder.flush()
+    assert (Segment(0.0, 2.5, "one."), Segment(2.5, 2.501, "two")) == segments_from_tokens(tokens)
 
 
 def test_a_file_numbers_its_cues():
-    """SubRip counts from 1; WebVTT begins with its header."""
+    """SubRip counts from 1; WebVTT begins with its header, also without words."""
     tokens = [ASRToken(0.0, 1.0, " One."), ASRToken(1.5, 2.0, " Two")]
 
     assert (
@@ -73,9 +51,4 @@ def test_a_file_numbers_its_cues():
     assert (
         "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nOne.\n\n00:00:01.500 --> 00:00:02.000\nTwo\n\n"
     ) == vtt_text(tokens)
-
-
-def test_a_file_without_words_is_valid():
-    """SubRip without cues is empty, WebVTT its header."""
-    assert "" == srt_text([])
-    assert "WEBVTT\n\n" == vtt_text([])
+    assert ("", "WEBVTT\n\n") == (srt_text([]), vtt_text([]))

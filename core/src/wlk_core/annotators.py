@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from wlk_core.processor import WorkCounters
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-__all__ = [
-    "AnnotatorKind",
-    "AnnotatorSpec",
-    "Diarizer",
-    "Translator",
-    "TurnDetector",
-]
+__all__ = ["AnnotatorKind", "AnnotatorSpec", "Diarizer", "Translator", "TurnDetector"]
 
 AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
 
 
 class Annotator(Protocol):
-    """What all annotators have."""
+    """
+    What all annotators have.
+
+    One is called by one thread at a time.  If a call raises, the session goes on without it.  The
+    session never closes it; the program that loaded it does so, after the End event.
+    """
 
     def reset(self) -> None:
         """Return to the state of a new one; a turn detector before every further utterance."""
@@ -49,9 +48,7 @@ class Diarizer(Annotator, Protocol):
     """
     Find who speaks when in one stream of audio.
 
-    Spans come late, at most `max_delay` seconds after they end, and in any order.  A diarizer is
-    called by one thread at a time.  If a call raises, the session continues without the diarizer.
-    The session never closes it; the program that loaded it does so, after the End event.
+    Spans come late, at most `max_delay` seconds after they end, in any order and within the audio.
     """
 
     @property
@@ -77,7 +74,6 @@ class Translator(Annotator, Protocol):
     Translate committed text as it comes.
 
     A translation is final and is returned once, with the times of the tokens that it translates.
-    Threads, failures and closing are as for a `Diarizer`.
     """
 
     def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
@@ -94,7 +90,7 @@ class TurnDetector(Annotator, Protocol):
     Decide in a short pause whether the speaker has finished.
 
     A session asks in each pause, 0.2 s after the last frame of speech, and again if the text has
-    changed since.  Threads, failures and closing are as for a `Diarizer`.
+    changed since.
     """
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +19,7 @@ __all__ = ["Segment", "SegmentBuilder", "segments_from_tokens", "segments_with_t
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- scripts of users
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow the end of a sentence
 _MOST_LIMITS = 2  # a word without a space is divided at this many times the limits
+_SHORTEST = 0.001  # seconds; players never show a cue that ends where it begins
 
 
 @attrs.frozen
@@ -40,9 +42,10 @@ class SegmentBuilder:
     (subtitle practice: two lines of 42 characters, 7 seconds).  A wide character, as of Chinese or
     Japanese, counts as two, so that a line has 21 of them.
 
-    Because a caption never begins inside a word, inside a character or with closing punctuation,
-    it may exceed these limits by up to as much again.  Scripts without spaces are divided anywhere
-    else.  A longer word is divided too, and a token never.
+    None ends after the next one begins.  Because a caption never begins inside a word, inside a
+    character or with closing punctuation, it may exceed these limits by up to as much again.
+    Scripts without spaces are divided anywhere else.  A longer word is divided too, and a token
+    never.
     """
 
     max_gap: float = 0.8
@@ -54,20 +57,23 @@ class SegmentBuilder:
 
     def push(self, token: ASRToken) -> Segment | None:
         """Append the next token; return the caption that it ended, if any."""
-        ended = self.flush() if self._open and self._breaks_before(token) else None
+        ended = None
+        if self._open and self._breaks_before(token):
+            ended = self.flush(latest_end=token.start)
         self._open.append(token)
         self._text += token.text
         self._columns += column_count(token.text)
         return ended
 
-    def flush(self) -> Segment | None:
+    def flush(self, latest_end: float = math.inf) -> Segment | None:
         """Return the caption that is still open, if any, and begin anew."""
         if not self._open:
             return None
         tokens, text = self._open, self._text.strip()
         self._open, self._text, self._columns = [], "", 0
-        end = max(token.end for token in tokens)
-        return Segment(tokens[0].start, end, text, tokens[0].speaker)
+        start, end = tokens[0].start, max(token.end for token in tokens)
+        end = max(start + _SHORTEST, min(end, latest_end))
+        return Segment(start, end, text, tokens[0].speaker)
 
     def _breaks_before(self, token: ASRToken) -> bool:
         last = self._open[-1]

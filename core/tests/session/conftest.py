@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+import sys
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,8 @@ from wlk_conformance.testing.coded_engine import DIGIT_WORDS, SCRIPT, CodedEngin
 from wlk_core.online import LocalAgreementRecognizer, OnlineStream
 from wlk_core.session import Session
 from wlk_core.vad import SilenceGate
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `session_events`
 
 
 @pytest.fixture

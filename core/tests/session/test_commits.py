@@ -6,19 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from session_events import kinds, tokens_of
 
 from wlk_conformance.testing import silence
 from wlk_core.session import Commit, End, Endpoint, SilenceSpan, SpeechStarted
-
-
-def kinds(events, *types):
-    """Return the events of these types."""
-    return [event for event in events if isinstance(event, types)]
-
-
-def tokens_of(events):
-    """Return the committed tokens."""
-    return [token for event in kinds(events, Commit) for token in event.tokens]
 
 
 def committed(session):

@@ -8,22 +8,12 @@ import threading
 
 import numpy as np
 import pytest
+from session_events import tokens_of
 
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
-from wlk_core.session import (
-    Commit,
-    End,
-    astream,
-    stream,
-    transcribe_stream,
-)
-
-
-def tokens_of(events):
-    """Return the committed tokens."""
-    return [token for event in events if isinstance(event, Commit) for token in event.tokens]
+from wlk_core.session import End, astream, stream
 
 
 def in_chunks(audio, samples=16_000):
@@ -66,7 +56,7 @@ streaming = pytest.mark.parametrize("run", [run_stream, run_astream], ids=["stre
 @pytest.mark.parametrize("samples", [320, 5_000, 16_000, 400_000])
 def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_stream, speech):
     """Every event comes once and in order, however the source cuts the audio."""
-    expected = list(transcribe_stream(open_stream(), [speech]))
+    expected = list(stream(BackendOf(open_stream()), [speech], vad=False))
     events = run(open_stream(), in_chunks(speech, samples), vad=False)
 
     assert without_wall_clock(expected) == without_wall_clock(events)
@@ -100,7 +90,7 @@ def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, w
 
 @pytest.mark.parametrize(
     ("call", "message"),
-    [(stream, "put it into a list"), (astream, "expected an asynchronous iterable")],
+    [(stream, "call transcribe"), (astream, "expected an asynchronous iterable")],
     ids=["stream", "astream"],
 )
 def test_one_array_is_no_source_of_chunks(call, message, speech):
@@ -284,10 +274,10 @@ def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collect
     async def leave():
         async for _ in astream(BackendOf(processor), live(in_chunks(speech)), vad=False):
             break
-        for _ in range(20):  # turns in which the event loop closes the generator
-            await asyncio.sleep(0)
-        with pytest.raises(StreamClosed):  # not later: the end of the loop closes them all
-            processor.process_iter()
+        with pytest.raises(StreamClosed):
+            for _ in range(1000):  # until the thread of the last step has let go of it
+                processor.process_iter()
+                await asyncio.sleep(0.01)
 
     gc.disable()
     try:

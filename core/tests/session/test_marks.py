@@ -1,24 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from session_events import stepped, text_of
 
 from wlk_conformance.testing import partition
 from wlk_core.errors import StreamClosed
-from wlk_core.session import Commit, Endpoint, Marked
-
-
-def run(session):
-    """Step the session while it has work; return the events."""
-    events = []
-    while session.has_work:
-        events += session.step()
-    return events
-
-
-def text_of(events):
-    """Return the committed text."""
-    commits = [event for event in events if isinstance(event, Commit)]
-    return "".join(token.text for event in commits for token in event.tokens).strip()
+from wlk_core.session import Endpoint, Marked
 
 
 def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_ungated, speech):
@@ -27,7 +14,7 @@ def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_ungated, 
     session.receive(speech[:40_000])
     session.mark("here")
     session.receive(speech[40_000:])
-    events = run(session)
+    events = stepped(session)
     at = next(i for i, event in enumerate(events) if isinstance(event, Marked))
     marked = events[at]
 
@@ -49,7 +36,7 @@ def test_marks_change_no_text(open_ungated, speech, text):
         session.receive(chunk)
         session.mark(str(number))
     session.end_audio()
-    events = run(session)
+    events = stepped(session)
 
     assert text == text_of(events)
     names = [event.name for event in events if isinstance(event, Marked)]
@@ -62,7 +49,7 @@ def test_a_mark_after_a_commit_comes_after_its_endpoint(open_ungated, speech, te
     session.receive(speech)
     session.commit()
     session.mark("end")
-    events = run(session)
+    events = stepped(session)
 
     assert text == text_of(events)
     assert [Endpoint, Marked] == [type(event) for event in events[-2:]]

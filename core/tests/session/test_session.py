@@ -7,6 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
+from session_events import kinds, stepped, tokens_of
 
 from wlk_conformance.testing import partition
 from wlk_core import (
@@ -22,7 +23,6 @@ from wlk_core import (
 )
 from wlk_core.session import (
     AudioGap,
-    Commit,
     End,
     Endpoint,
     Failure,
@@ -31,24 +31,6 @@ from wlk_core.session import (
     SilenceSpan,
     SpeechStarted,
 )
-
-
-def tokens_of(events):
-    """Return the committed tokens."""
-    return [token for event in events if isinstance(event, Commit) for token in event.tokens]
-
-
-def kinds(events, *types):
-    """Return the events of these types."""
-    return [event for event in events if isinstance(event, types)]
-
-
-def stepped(session):
-    """Return the events of every step that a session has work for, one list a step."""
-    steps = []
-    while session.has_work:
-        steps.append(session.step())
-    return steps
 
 
 def run(session, audio, chunk_seconds=0.5):
@@ -204,7 +186,7 @@ def test_an_error_that_no_retry_cures_loses_no_committed_word(open_session, spee
         raise BackendError("no key", committed=tokens, **options)
 
     stream.process_iter = stream.finish = failing
-    events = [event for step in stepped(session) for event in step]
+    events = stepped(session)
 
     assert list(tokens) == tokens_of(events)
     assert [Failure, End] == [type(event) for event in events[-2:]]
@@ -232,7 +214,7 @@ def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(ope
         for chunk in partition(talk, 1.0):
             session.receive(chunk)
             inserted += len(chunk)
-    first = [event for step in stepped(session) for event in step]
+    first = stepped(session)
     rest = session.feed(talk[inserted:]) + session.finish()
 
     assert inserted == 8 * 16_000
@@ -250,7 +232,7 @@ def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
     session = open_session(gated=gated)
     events = session.feed(speech)
     session.skip(seconds)
-    events += [event for step in stepped(session) for event in step]
+    events += stepped(session)
     events += session.feed(speech) + session.finish()
     before = len(speech) / 16_000
     starts = [word.start for word in words]

@@ -92,12 +92,12 @@ def test_a_late_label_joins_two_lines_of_one_speaker():
 
 
 def test_a_translation_belongs_to_one_line():
-    """Across two lines it goes to the one it overlaps longest; two of one line are joined."""
+    """It is that in which it begins; two of one line are joined."""
     timeline = timeline_of(
         commit(word(0.0, " yes."), word(1.0, " no.")),
         translation("ja", 0.0, 0.3),
-        translation("doch ", 0.2, 0.35),
-        translation("nein", 0.25, 1.3),
+        translation("doch ", 0.2, 1.1),
+        translation("nein", 1.0, 1.3),
         translation(" spät", 50.0, 51.0),
     )
 

@@ -11,8 +11,9 @@ import pytest
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, OptionError
-from wlk_core.session import transcribe
-from wlk_core.tokens import ASRToken
+from wlk_core.segments import Segment
+from wlk_core.session import Transcription, transcribe
+from wlk_core.tokens import ASRToken, Silence
 from wlk_core.vad import GateParameters
 
 
@@ -47,17 +48,13 @@ def test_a_file_gives_what_its_samples_give(open_stream, speech, tmp_path):
     assert expected == run(open_stream(), str(path), vad=False)
     assert expected == run(open_stream(), io.BytesIO(path.read_bytes()), vad=False)
     assert expected == run(open_stream(), path.read_bytes(), vad=False)
-    with pytest.raises(OptionError, match="a file names its own"):
-        run(pytest.fail, path, sample_rate=44_100)
 
 
 def test_an_array_of_another_rate_is_resampled(open_stream):
-    """It is as long as it was, and an impossible rate is refused."""
+    """It is as long as it was."""
     audio = np.zeros(44_100, np.float32)
 
     assert 1.0 == run(open_stream(), audio, vad=False, sample_rate=44_100).duration
-    with pytest.raises(AudioFormatError, match="from 8000 to 192000 Hz, got 5"):
-        run(pytest.fail, audio, sample_rate=5)
 
 
 @pytest.mark.slow
@@ -73,39 +70,33 @@ def test_pauses_are_left_out_by_default(open_stream):
 
 
 @pytest.mark.parametrize(
-    ("audio", "message"),
+    ("audio", "options", "message"),
     [
-        ([0.0, 0.1], "expected a path, a binary file or a numpy array, got list"),
-        (np.zeros(10, dtype=np.int16), "expected float32 samples, got int16"),
-        (np.zeros((2, 10), dtype=np.float32), "expected one channel"),
-        (None, "got NoneType"),
+        ([0.0, 0.1], {}, "expected a path, a binary file or a numpy array, got list"),
+        (np.zeros(10, dtype=np.int16), {}, "expected float32 samples, got int16"),
+        (np.zeros(10, dtype=np.float32), {"sample_rate": 5}, "from 8000 to 192000 Hz, got 5"),
+        ("talk.wav", {"sample_rate": 44_100}, "a file names its own"),
+        ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
     ],
-    ids=["list", "int16", "stereo", "none"],
 )
-def test_what_is_not_audio_is_refused_before_a_stream_is_opened(audio, message, open_stream):
+def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, message):
     """The error states what was expected."""
-    with pytest.raises(AudioFormatError, match=message):
-        run(pytest.fail, audio, vad=False)
+    with pytest.raises((AudioFormatError, OptionError), match=message):
+        run(pytest.fail, audio, **options)
 
 
-def test_a_missing_file_is_an_error_of_the_system(open_stream, tmp_path):
-    """The name of the file is in the message."""
-    with pytest.raises(OSError, match="nowhere"):
-        run(open_stream(), tmp_path / "nowhere.wav", vad=False)
-
-
-def test_a_transcription_writes_subtitles_and_json(open_stream):
+def test_a_transcription_writes_subtitles_and_json():
     """SubRip, WebVTT and plain data are those of the command line."""
-    result = transcribe(BackendOf(open_stream()), silence(1.0), vad=False)
-    words = (ASRToken(0.5, 0.9, " One", 0.98765, None, "en"), ASRToken(1.0, 1.25001, " two."))
-    result = type(result)(
+    result = Transcription(
         text="One two.",
-        words=words,
-        segments=(),
-        silences=(),
+        words=(ASRToken(0.5, 0.9, " One", 0.98765, None, "en"), ASRToken(1.0, 1.25001, " two.")),
+        segments=(Segment(0.5, 1.25001, "One two."),),
+        silences=(Silence(0.0, 0.4),),
         language="en",
         duration=1.5,
     )
+    one = {"start": 0.5, "end": 0.9, "text": " One", "probability": 0.9877, "language": "en"}
+    two = {"start": 1.0, "end": 1.25, "text": " two.", "probability": None, "language": None}
 
     assert "1\n00:00:00,500 --> 00:00:01,250\nOne two.\n\n" == result.to_srt()
     assert "WEBVTT\n\n00:00:00.500 --> 00:00:01.250\nOne two.\n\n" == result.to_vtt()
@@ -113,26 +104,9 @@ def test_a_transcription_writes_subtitles_and_json(open_stream):
         "language": "en",
         "duration": 1.5,
         "text": "One two.",
-        "tokens": [
-            {
-                "start": 0.5,
-                "end": 0.9,
-                "text": " One",
-                "probability": 0.9877,
-                "speaker": None,
-                "language": "en",
-            },
-            {
-                "start": 1.0,
-                "end": 1.25,
-                "text": " two.",
-                "probability": None,
-                "speaker": None,
-                "language": None,
-            },
-        ],
-        "segments": [],
-        "silences": [],
+        "tokens": [token | {"speaker": None} for token in (one, two)],
+        "segments": [{"start": 0.5, "end": 1.25, "text": "One two.", "speaker": None}],
+        "silences": [{"start": 0.0, "end": 0.4}],
     } == result.to_dict()
 
 
@@ -145,9 +119,3 @@ def test_the_length_of_a_pause_is_a_choice(open_stream, speech, detector, monkey
 
     assert () == by_default.silences
     assert 2 == len(chosen.silences)  # between the two, and at the end
-
-
-def test_voice_activity_detection_is_a_bool_or_its_parameters(open_stream, speech):
-    """Anything else is refused before a word is decoded."""
-    with pytest.raises(OptionError, match="expected `vad` as True, False or GateParameters"):
-        run(open_stream(), speech, vad="loud")

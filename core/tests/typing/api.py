@@ -53,7 +53,6 @@ from wlk_core.session import (
     astream,
     stream,
     transcribe,
-    transcribe_stream,
 )
 from wlk_core.session.calls import attempt
 from wlk_core.vad import SilenceGate, SileroDetector
@@ -178,7 +177,8 @@ def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kin
 
 def a_session(backend: Backend, samples: NDArray[np.float32]) -> Iterator[str]:
     """Give audio of any form to a session and receive events."""
-    session = Session(backend.create_processor(), gate=None, encoding="mulaw", rate=8_000)
+    gate = SilenceGate(SileroDetector())
+    session = Session(backend.create_processor(), gate=gate, encoding="mulaw", rate=8_000)
     timeline = Timeline()
     session.receive(samples)
     while session.has_work:
@@ -193,9 +193,6 @@ def events(backend: LoadedBackend[Any], chunks: Iterable[NDArray[np.float32]]) -
     for event in backend.stream(chunks, language="en", vad=True, chunk_seconds=0.5):
         yield an_event(event)
     for event in stream(backend, chunks):
-        yield an_event(event)
-    gate = SilenceGate(SileroDetector())
-    for event in transcribe_stream(backend.create_processor(), chunks, gate=gate, realtime=True):
         yield an_event(event)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 import threading
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import attrs
 import pytest
 
 from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_core.cli import demo
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.registry import Registry
 from wlk_core.tokens import SpeakerSpan
@@ -17,6 +19,7 @@ from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import DiarizerSource, Service
 from wlk_serve.models.stream import StreamSettings
+from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
 CONFIG = StreamSettings(
@@ -226,6 +229,33 @@ def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, ba
     backend.released.set()
 
     assert backend.closed.wait(WAIT)
+
+
+def test_a_recording_that_is_cancelled_twice_is_released(service, backend):
+    """Also where no thread was free for it before the second cancellation."""
+    backend.released.set()
+    threads, is_free = ThreadPoolExecutor(1), threading.Event()
+    request = TranscriptionRequest(task="transcribe")
+
+    async def run():
+        asyncio.get_running_loop().set_default_executor(threads)
+        recording = demo.sample_path().open("rb")
+        events = service.recognize(recording, request, nothing)
+        await anext(events)
+        busy = asyncio.create_task(asyncio.to_thread(is_free.wait, WAIT))
+        leaving = asyncio.create_task(events.aclose())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert not backend.closed.is_set()
+        is_free.set()
+        await busy
+        assert await asyncio.to_thread(backend.closed.wait, WAIT)
+        recording.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -96,36 +96,22 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
     first = first_impossible_sample(samples)
     if first is None:
         return
-    where = f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk)"
-    if not np.isfinite(samples[first]):
-        raise AudioFormatError(
-            f"expected finite samples, got {samples[first]} at {where}; repair or replace the "
-            "source"
-        )
     raise AudioFormatError(
         f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} at "
-        f"{where}; give the integers themselves to wlk_core.to_float32(samples), which scales "
-        "them, instead of casting them"
+        f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk); repair "
+        "the source, or scale integers with wlk_core.to_float32(samples) instead of casting them"
     )
 
 
 def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
-    """
-    Return the index of the first NaN or infinity of float32[n], else of the first out of range.
-
-    None means that every sample is finite and at most `MAX_SAMPLE` in size.
-    """
+    """Return the index of the first NaN, infinity or sample out of range of float32[n], or None."""
     # A single pass over most audio: no sample exceeds the root of the sum of squares, and NaN and
     # infinity survive in it.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.dot(samples, samples) <= MAX_SAMPLE**2:
             return None
-    if samples.max() <= MAX_SAMPLE and samples.min() >= -MAX_SAMPLE:  # false for NaN
-        return None
-    finite = np.isfinite(samples)
-    if not finite.all():
-        return int(np.argmin(finite))
-    return int(np.argmax(np.abs(samples) > MAX_SAMPLE))
+    is_possible = np.abs(samples) <= MAX_SAMPLE  # false for NaN
+    return None if is_possible.all() else int(np.argmin(is_possible))
 
 
 class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):

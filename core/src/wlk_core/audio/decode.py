@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
-from wlk_core.audio.resample import Resampler
-from wlk_core.audio.source import open_audio, without_index
+from wlk_core.audio.pcm import Resampler
+from wlk_core.audio.source import open_audio
 from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
 
@@ -61,15 +61,14 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     filled with zeros.  Of several audio tracks FFmpeg's choice is used.  Sound that overlaps in
     time is all kept.
 
-    Damage is what FFmpeg reports as such, and a FLAC or MP4 that is shorter than its header states:
-    the sound after it is yielded too, at its time where the format keeps time, and the failure is
-    raised at the end.  Parts that FFmpeg passes over are silence where the format keeps time, else
-    they are missing.
+    Damage is what FFmpeg reports as such, samples that no sound has, and a FLAC or MP4 that is
+    shorter than its header states: the sound after it is yielded too, at its time where the format
+    keeps time, and the failure is raised at the end.  Parts that FFmpeg passes over are silence
+    where the format keeps time, else they are missing.
 
     Raises:
-        AudioFormatError: empty, not audio, video only, no samples, a playlist, a network address,
-            damaged, truncated, or samples that are NaN, infinity or beyond what sound can be
-            (raised where they begin).
+        AudioFormatError: empty, not audio, video only, no samples, a playlist, damaged, truncated,
+            or samples that are NaN, infinity or beyond what sound can be.
         OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
@@ -156,8 +155,7 @@ class _Decoder:
         self._source = source
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
-        self._damaged_at: float | None = None
-        self._cause: Exception | None = None
+        self._damage: str | None = None  # the first, as a message
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the frames, mixed to one channel; raise an error about damage at the end."""
@@ -168,95 +166,87 @@ class _Decoder:
                 if last is not None:
                     yield last
                     last = None
-                piece, failure = self._piece(frame)
-                if failure is None and self._source.format == "mov":
-                    last = piece
-                    seconds = float((packet.duration or 0) * (packet.time_base or 0))
+                piece = self._piece(frame)
+                if self._source.format == "mov":
+                    last, seconds = piece, float((packet.duration or 0) * (packet.time_base or 0))
                 else:
                     yield piece
-                if failure is not None:
-                    raise failure
         if last is not None:
-            stop = round(seconds * last.rate) or None
-            yield attrs.evolve(last, samples=last.samples[:stop])
+            yield attrs.evolve(last, samples=last.samples[: round(seconds * last.rate) or None])
         self._check_end()
 
     def _packets(self) -> Iterator[Packet[AudioStream]]:
         """Yield the packets of the chosen stream, an empty one last."""
         import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
-        packets = self._source.container.demux()
-        while True:
-            try:
-                packet = next(packets, None)
-            except av.FFmpegError as error:
-                self._add_damage(error)
-                return
-            except IndexError:  # PyAV's, at the end, where a track began within the file
-                return
-            if packet is None:
-                return
-            reader = self._source.reader
-            if not isinstance(reader.failure, OSError):  # which is raised after the sound before it
-                reader.raise_failure()
-            if packet.stream_index == self._source.stream.index:
-                yield cast("Packet[AudioStream]", packet)
+        reader = self._source.reader
+        try:
+            for packet in self._source.container.demux():
+                if not isinstance(reader.failure, OSError):  # raised after the sound before it
+                    reader.raise_failure()
+                if packet.stream_index == self._source.stream.index:
+                    yield cast("Packet[AudioStream]", packet)
+        except av.FFmpegError:
+            self._add_damage(self._decoded_until)
+        except IndexError:  # PyAV's, at the end, where a track began within the file
+            return
 
     def _frames(self, packet: Packet[AudioStream]) -> list[AudioFrame]:
         import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
         try:
             return packet.decode()
-        except av.FFmpegError as error:
+        except av.FFmpegError:
             # Joined MP3 files have tags or padding between their frames.
             data = bytes(packet)
             is_padding = not data.strip(b"\0") or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
             if self._source.format != "mp3" or not is_padding:
-                self._add_damage(error)
+                self._add_damage(self._decoded_until)
             return []
 
-    def _piece(self, frame: AudioFrame) -> tuple[Piece, AudioFormatError | None]:
-        """Return a frame as one channel up to its first sample that no sound has, and why."""
-        source, rate = self._source, frame.sample_rate
+    def _piece(self, frame: AudioFrame) -> Piece:
+        """Return a frame as one channel; zeros where it holds what no sound is."""
+        rate = frame.sample_rate
         # Only a damaged header has such a rate, and half a second of it could fill the memory.
         if not _MIN_RATE <= rate <= _MAX_RATE:
             raise AudioFormatError(
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
-                f"{source.name!r}; its header is damaged, copy or download it again"
+                f"{self._source.name!r}; its header is damaged, copy or download it again"
             )
-        samples, failure = _one_channel(frame), None
+        samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
         first = first_impossible_sample(samples)
-        if first is not None and source.has_float_samples:
-            failure = AudioFormatError(
-                f"expected finite samples up to {MAX_SAMPLE:.0f}, got {samples[first]} in "
-                f"{source.name!r} from {begin - source.origin + first / rate:.3f} s on; repair the "
-                "recording, or divide its samples by their full scale (32768 of 16 bits)"
+        if first is not None:
+            self._add_damage(
+                begin + first / rate,
+                f"expected finite samples up to {MAX_SAMPLE:.0f}, got {samples[first]}",
+                "repair the recording, or divide its samples by their full scale",
             )
-            samples = samples[:first]
-        elif first is not None:  # computed by a codec from a damaged packet
-            self._add_damage()
-            samples = np.zeros_like(samples)
+            samples[first:] = 0.0
         self._samples += len(samples)
         self._decoded_until = begin + len(samples) / rate
-        return Piece(rate=rate, samples=samples, start=start), failure
+        return Piece(rate=rate, samples=samples, start=start)
 
-    def _add_damage(self, cause: Exception | None = None) -> None:
-        if self._damaged_at is None:
-            self._damaged_at, self._cause = self._decoded_until, cause
+    def _add_damage(
+        self,
+        time: float,
+        what: str = "expected sound throughout, got damaged data",
+        remedy: str = "copy or download it again",
+    ) -> None:
+        if self._damage is None:
+            at = max(0.0, time - self._source.origin)
+            self._damage = f"{what} in {self._source.name!r} at {at:.1f} s; {remedy}"
 
     def _check_end(self) -> None:
         """Raise unless the recording was decoded whole."""
         source = self._source
         source.reader.raise_failure()
-        if self._samples == 0 and source.format == "mov" and not source.reader.seekable():
-            raise AudioFormatError(without_index(source.name)) from self._cause
         if self._samples == 0:
             raise AudioFormatError(
                 f"expected a recording, got no sound: {source.name!r} holds no audio samples that "
-                "can be decoded; record or download it again"
-            ) from self._cause
+                "can be decoded; download it again, and name an MP4 as a file instead of piping it"
+            )
         decoded = self._decoded_until - source.origin
         # Other headers state an estimate, or the length of all tracks.
         promised = source.seconds if source.format in {"flac", "mov"} else None
@@ -264,12 +254,9 @@ class _Decoder:
             raise AudioFormatError(
                 f"expected {promised:.1f} s according to the header of {source.name!r}, got "
                 f"{decoded:.1f} s; it is truncated: copy or download it again"
-            ) from self._cause
-        if self._damaged_at is not None:
-            raise AudioFormatError(
-                f"expected sound throughout, got damaged data in {source.name!r} at "
-                f"{max(0.0, self._damaged_at - source.origin):.1f} s; copy or download it again"
-            ) from self._cause
+            )
+        if self._damage is not None:
+            raise AudioFormatError(self._damage)
 
 
 def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:

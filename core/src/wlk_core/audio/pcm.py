@@ -1,40 +1,38 @@
-"""Audio of live sources: raw bytes or arrays of any common form to float32 at 16 kHz."""
+"""Live sources, piece by piece: any form to float32 at 16 kHz, in chunks of one length."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from wlk_core.audio.convert import ValidAudio, sealed, to_float32, validate_audio
-from wlk_core.audio.resample import Resampler
-from wlk_core.errors import AudioFormatError
+from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from av import AudioFrame
     from av.audio.codeccontext import AudioCodecContext
     from numpy.typing import NDArray
 
-__all__ = ["Audio", "Encoding", "PcmConverter", "require_rate"]
+__all__ = [
+    "Audio",
+    "Chunker",
+    "Encoding",
+    "PcmConverter",
+    "Resampler",
+    "rechunk",
+    "require_rate",
+]
 
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
-RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
-MAX_CHANNELS = 64
-
-
-@cache
-def _table(encoding: Encoding) -> NDArray[np.float32]:
-    """Return the sample in [-1, 1] of each of the 256 codes of G.711."""
-    from av import CodecContext, Packet  # noqa: PLC0415 -- loads the FFmpeg libraries
-
-    codec = cast("AudioCodecContext", CodecContext.create(f"pcm_{encoding}", "r"))
-    codec.sample_rate, codec.layout = RATES[0], "mono"
-    (frame,) = codec.decode(Packet(bytes(range(256))))
-    return to_float32(frame.to_ndarray().reshape(-1))
-
+_RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
+_NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "s16le": np.dtype("<i2"),
@@ -44,35 +42,39 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
 }
 
 
+@cache
+def _table(encoding: Encoding) -> NDArray[np.float32]:
+    """Return the sample in [-1, 1] of each of the 256 codes of G.711."""
+    from av import CodecContext, Packet  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+    codec = cast("AudioCodecContext", CodecContext.create(f"pcm_{encoding}", "r"))
+    codec.sample_rate, codec.layout = _RATES[0], "mono"
+    (frame,) = codec.decode(Packet(bytes(range(256))))
+    return to_float32(frame.to_ndarray().reshape(-1))
+
+
 class PcmConverter:
     """
-    Convert one live source, piece by piece, to one channel of float32 at 16 kHz.
+    Convert one live source of one channel, piece by piece, to float32 at 16 kHz.
 
-    Bytes are samples of `encoding`: "s16le", "f32le", or G.711 "mulaw" and "alaw", channels
-    interleaved.  They may be cut anywhere, inside a sample too.  Arrays have a sample type of their
-    own, see `to_float32`, and the shape (n,) for one channel or (n, channels).  Channels are
-    averaged.  A piece that is refused changes nothing.
+    Bytes are samples of `encoding`: "s16le", "f32le", or G.711 "mulaw" and "alaw".  They may be cut
+    anywhere, inside a sample too.  Arrays, float[n] or int[n], have a sample type of their own, see
+    `to_float32`.  A piece that is refused changes nothing.
 
     Raises:
-        AudioFormatError: an unknown encoding, or a rate or number of channels out of range.
+        AudioFormatError: an unknown encoding, or a rate out of range.
 
     """
 
-    def __init__(
-        self, *, encoding: Encoding = "s16le", rate: int = 16_000, channels: int = 1
-    ) -> None:
+    def __init__(self, *, encoding: Encoding = "s16le", rate: int = SAMPLE_RATE) -> None:
         if encoding not in get_args(Encoding):
             raise AudioFormatError(
                 f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
             )
-        if not _is_whole(channels) or not 1 <= channels <= MAX_CHANNELS:
-            raise AudioFormatError(f"expected 1 to {MAX_CHANNELS} channels, got {channels!r}")
         self.encoding: Encoding = encoding
         self.rate = require_rate(rate)
-        self.channels = int(channels)
-        self._is_plain = self.rate == SAMPLE_RATE and self.channels == 1
         self._resampler = Resampler(self.rate)
-        self._rest = b""  # the bytes of an incomplete sample of all channels
+        self._rest = b""  # the bytes of an incomplete sample
 
     def push(self, audio: Audio) -> ValidAudio:
         """
@@ -85,46 +87,27 @@ class PcmConverter:
 
         """
         rest = b""
-        frames: NDArray[np.generic]
+        samples: NDArray[np.generic]
         if isinstance(audio, np.ndarray):
-            if isinstance(audio, ValidAudio) and self._is_plain:
+            if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
                 return audio
-            if self._rest:
-                raise AudioFormatError(
-                    f"expected bytes, because {len(self._rest)} bytes of a sample came before, "
-                    "got an array; give one source in one form"
-                )
-            self._require_shape(audio)
-            frames = audio
+            samples = audio
         elif isinstance(audio, bytes | bytearray | memoryview):
             data = self._rest + bytes(audio)
             dtype = _SAMPLE_TYPES[self.encoding]
-            whole = len(data) - len(data) % (dtype.itemsize * self.channels)
+            whole = len(data) - len(data) % dtype.itemsize
             rest = data[whole:]
-            frames = np.frombuffer(data[:whole], dtype).reshape(-1, self.channels)
+            samples = np.frombuffer(data[:whole], dtype)
             if dtype == np.uint8:
-                frames = _table(self.encoding)[frames]
+                samples = _table(self.encoding)[samples]
         else:
             raise AudioFormatError(
                 f"expected bytes or a numpy array of samples, got {type(audio).__name__}"
             )
-        samples = to_float32(frames)
-        if self.channels > 1:
-            samples = samples.mean(axis=1, dtype=np.float32)
-        samples = samples.reshape(-1)
-        if frames.dtype.kind == "f":  # integers are scaled, and so they are in range
-            validate_audio(samples)
+        converted = to_float32(samples)
+        validate_audio(converted)
         self._rest = rest
-        if self.rate != SAMPLE_RATE:
-            samples = self._resampler.push(samples)
-        return sealed(samples.copy())
-
-    def samples_of(self, audio: Audio) -> int:
-        """Return about how many samples at 16 kHz *audio* becomes; `push` checks what it is."""
-        length = int(getattr(audio, "__len__", int)())
-        if not isinstance(audio, np.ndarray):
-            length //= _SAMPLE_TYPES[self.encoding].itemsize * self.channels
-        return length * SAMPLE_RATE // self.rate
+        return sealed(self._resampler.push(converted).copy())
 
     def flush(self) -> ValidAudio:
         """
@@ -135,29 +118,136 @@ class PcmConverter:
         self._rest = b""
         return sealed(self._resampler.flush().copy())
 
-    def _require_shape(self, audio: NDArray[np.generic]) -> None:
-        if audio.shape[1:] == (self.channels,) or (audio.ndim == 1 and self.channels == 1):
-            return
-        shape = "(n,)" if self.channels == 1 else f"(n, {self.channels})"
-        is_transposed = audio.ndim == 2 and audio.shape[0] == self.channels  # noqa: PLR2004
-        raise AudioFormatError(
-            f"expected samples of shape {shape}, got {audio.shape}; "
-            + (
-                "the channels come last: give samples.T"
-                if is_transposed
-                else "give the number of channels of the source when the session is opened"
-            )
-        )
-
 
 def require_rate(rate: object) -> int:
     """Return the sample rate of a source in Hz; raise AudioFormatError for an impossible one."""
-    if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
+    if not isinstance(rate, int | np.integer) or not _RATES[0] <= rate <= _RATES[1]:
         raise AudioFormatError(
-            f"expected a sample rate from {RATES[0]} to {RATES[1]} Hz, got {shown(rate)}"
+            f"expected a sample rate from {_RATES[0]} to {_RATES[1]} Hz, got {shown(rate)}"
         )
     return int(rate)
 
 
-def _is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+class Resampler:
+    """
+    Resample one channel of float32 from `rate` samples a second to `to_rate`, by default 16 kHz.
+
+    There is neither delay nor drift: sample n of the input stays at n / rate seconds, however the
+    input is cut into pieces.  A few milliseconds are held back until `flush`; n samples in give
+    round(n * to_rate / rate) samples out altogether.  Where the rates are equal, the samples are
+    returned as they are, not copied.
+
+    It is meant for live sources, because `decode_file` resamples by itself.
+    """
+
+    def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:
+        self.rate = rate
+        self.to_rate = to_rate
+        self._samples_in = 0
+        self._samples_out = 0
+        if self.rate != self.to_rate:
+            self._open()
+
+    def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""
+        self._samples_in += len(samples)
+        if self.rate == self.to_rate:
+            return samples
+        if len(samples) == 0:
+            return _NO_AUDIO
+        # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
+        pieces = [samples[first : first + self.rate] for first in range(0, len(samples), self.rate)]
+        return self._counted(frame for piece in pieces for frame in self._resample(piece))
+
+    def flush(self) -> NDArray[np.float32]:
+        """Return the samples held back; the next push begins a new stream."""
+        if self.rate == self.to_rate:
+            return _NO_AUDIO
+        due = (self._samples_in * self.to_rate * 2 + self.rate) // (
+            2 * self.rate
+        ) - self._samples_out
+        # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
+        # difference of two neighbours is inaudible.
+        rest = self._counted(self._ffmpeg_resampler.resample(None))[:due]
+        if len(rest) < due:
+            rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
+        self._samples_in = self._samples_out = 0
+        self._open()
+        return rest
+
+    def _open(self) -> None:
+        from av import AudioFrame, AudioResampler  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+        self._frame_type = AudioFrame
+        self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=self.to_rate)
+
+    def _resample(self, samples: NDArray[np.float32]) -> Iterable[AudioFrame]:
+        frame = self._frame_type.from_ndarray(
+            np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
+        )
+        frame.sample_rate = self.rate
+        return self._ffmpeg_resampler.resample(frame)
+
+    def _counted(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
+        pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
+        if not pieces:
+            return _NO_AUDIO
+        samples: NDArray[np.float32] = np.concatenate(pieces)
+        self._samples_out += len(samples)
+        return samples
+
+
+class Chunker:
+    """
+    Cut pieces of audio of any lengths into chunks of exactly `samples`.
+
+    Every sample is copied once.
+
+    Raises:
+        ValueError: `samples` is not positive.
+
+    """
+
+    def __init__(self, samples: int) -> None:
+        if samples <= 0:
+            raise ValueError(f"`samples` must be positive, got {samples}")
+        self._samples = self._missing = samples
+        self._waiting: list[NDArray[np.float32]] = []
+
+    def push(self, piece: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """Append float32[n], n >= 0; yield the chunks that are now full."""
+        while len(piece) >= self._missing:
+            self._waiting.append(piece[: self._missing])
+            piece = piece[self._missing :]
+            yield from self.flush()
+        if len(piece):
+            self._waiting.append(piece)
+            self._missing -= len(piece)
+
+    def flush(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the samples that wait as one shorter chunk, or no chunk, and begin anew."""
+        waiting, self._waiting, self._missing = self._waiting, [], self._samples
+        if waiting:
+            yield np.concatenate(waiting)
+
+
+def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
+    """
+    Yield the audio of *pieces* in chunks of exactly *samples*, the last one shorter, none empty.
+
+    A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
+    `decode_file` does at damage, the audio before the failure is yielded first, so that no sound
+    part is lost.
+
+    Raises:
+        ValueError: *samples* is not positive.
+
+    """
+    chunker = Chunker(samples)
+    try:
+        for piece in pieces:
+            yield from chunker.push(piece)
+    except (WLKError, OSError):
+        yield from chunker.flush()
+        raise
+    yield from chunker.flush()

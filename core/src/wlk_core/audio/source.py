@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from io import BytesIO, RawIOBase
 import os
 from pathlib import Path
-import re
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from av.audio.stream import AudioStream
     from av.container import InputContainer
 
-__all__ = ["AudioPath", "AudioSource", "Reader", "may_be_live", "open_audio", "without_index"]
+__all__ = ["AudioPath", "AudioSource", "may_be_live", "open_audio"]
 
 #: A local file, "-" for standard input, a binary file object, or the bytes of a file.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
@@ -35,11 +34,6 @@ _FORMATS = (
     "qcp,qoa,rm,rso,sbc,shn,sln,smjpeg,sox,tak,truehd,tta,voc,vqf,w64,wav,wavarc,webm,wsd,wtv,"
     "wv,xwma"
 )
-_PLAYLIST = re.compile(
-    r"\.(?:asx|concat|cue|ffconcat|m3u8?|mpd|pls|ram|sdp|smil|wpl|xspf)$", re.IGNORECASE
-)
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_HEAD_BYTES = 12  # "RIFF", a size and "WAVE"; a size and "ftyp"
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
@@ -52,9 +46,9 @@ class Reader(RawIOBase):
     """
     An open file with the methods that PyAV calls; the file is never closed from here.
 
-    Pipes are read as their data comes.  FFmpeg's callbacks must not raise: a failing disk, or an
-    interruption (Ctrl-C) while waiting for data, looks like the end of the file to FFmpeg, and
-    `failure` holds the exception.  `head` is the beginning of the file.
+    Pipes are read as their data comes.  PyAV drops the sound before an exception of a callback, and
+    goes on after an interruption.  So a failing disk, or Ctrl-C while waiting for data, looks like
+    the end of the file to it, and `failure` holds the exception.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -62,17 +56,11 @@ class Reader(RawIOBase):
         self.failure: BaseException | None = None
         self._file = file
         self._read = getattr(file, "read1", file.read)
-        self._is_seekable = bool(file.seekable())
-        self._ahead = b""  # read for `head`, and not by FFmpeg yet
-        if self._is_seekable:
+        self.is_piped_wave = False
+        if self.seekable():
             file.seek(0)
-        self.head = b""
-        while len(self.head) < _HEAD_BYTES and (data := self.read(_HEAD_BYTES)):
-            self.head += data
-        if self._is_seekable:
-            file.seek(0)
-        else:
-            self._ahead = self.head
+        elif hasattr(file, "peek"):
+            self.is_piped_wave = file.peek(12)[8:12] == b"WAVE"
 
     def raise_failure(self) -> None:
         """Raise the exception of a failed read, if there is one."""
@@ -85,7 +73,7 @@ class Reader(RawIOBase):
 
     def seekable(self) -> bool:
         """Return whether the file can be read out of order."""
-        return self._is_seekable
+        return self._file.seekable()
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         """Move within the file and return the position."""
@@ -93,9 +81,6 @@ class Reader(RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Return up to *size* bytes, none at the end or after a failure."""
-        if self._ahead:
-            data, self._ahead = self._ahead, b""  # fewer bytes than FFmpeg ever requests
-            return data
         if self.failure is not None:
             return b""
         try:
@@ -148,11 +133,6 @@ class AudioSource:
         return _MAX_JUMPY_GAP if self.container.format.flags & _CLOCK_MAY_JUMP else _MAX_GAP
 
     @property
-    def has_float_samples(self) -> bool:
-        """Whether the samples are floats that a program wrote, and not what a codec computed."""
-        return self.stream.codec_context.name.startswith(("pcm_f", "wavpack"))
-
-    @property
     def seconds(self) -> float | None:
         """The length according to the header: of the sound, else of the whole recording."""
         seconds = (
@@ -171,21 +151,13 @@ def may_be_live(audio: object) -> bool:
     return audio == "-" or path.is_fifo() or path.is_char_device()
 
 
-def without_index(name: str) -> str:
-    """Return the message for an MP4 whose index is missing, or comes last in a pipe."""
-    return (
-        f"expected a complete MP4 with its index, got {name!r} without; name the file itself where "
-        "it comes through a pipe, else copy or download it again"
-    )
-
-
 @contextmanager
 def open_audio(path: AudioPath) -> Iterator[AudioSource]:
     """
     Open *path* and find its best audio stream; a file object given stays open.
 
     Raises:
-        AudioFormatError: empty, no audio inside, not understood, a playlist or a network address.
+        AudioFormatError: no audio inside, or not understood.
         OSError: missing, a directory or not readable; the message is one clear line.
 
     """
@@ -201,10 +173,6 @@ def _reader(path: AudioPath) -> Iterator[Reader]:
         yield Reader(sys.stdin.buffer, "standard input")
     elif isinstance(path, str | os.PathLike):
         name = os.fspath(path)
-        if _ADDRESS.match(name):
-            raise AudioFormatError(
-                f"expected a local file, got the address {name!r}; download it first"
-            )
         try:
             file = open(name, "rb")  # noqa: PTH123, SIM115 -- closed below
         except OSError as error:
@@ -224,21 +192,11 @@ def _reader(path: AudioPath) -> Iterator[Reader]:
 def _container(reader: Reader) -> Iterator[InputContainer]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
-    reader.raise_failure()
-    if not reader.head:
-        raise AudioFormatError(
-            f"expected audio, got nothing: {reader.name!r} is empty; record or download it again"
-        )
-    if _PLAYLIST.search(reader.name):
-        raise AudioFormatError(
-            f"expected an audio file, got the playlist {reader.name!r}; name the files that it "
-            "lists"
-        )
     options = {
         "format_whitelist": _FORMATS,
         "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
     }
-    if reader.head[8:12] == b"WAVE":
+    if reader.is_piped_wave:
         # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
         options["probesize"] = "65536"
     open_container: Any = av.open  # whose parameters differ between releases
@@ -250,11 +208,9 @@ def _container(reader: Reader) -> Iterator[InputContainer]:
         container = open_container(reader, "r", options=options, **tags)
     except av.FFmpegError as error:
         reader.raise_failure()
-        if reader.head[4:8] == b"ftyp":
-            raise AudioFormatError(without_index(reader.name)) from error
         raise AudioFormatError(
-            f"expected an audio or video file, got {reader.name!r}, which is neither, or is "
-            "damaged; check that it plays, or convert it to wav or flac"
+            f"expected an audio or video file, got {reader.name!r}, which is empty, damaged or "
+            "neither; check that it plays, and name an MP4 as a file instead of piping it"
         ) from error
     with container:
         yield container
@@ -264,13 +220,8 @@ def _audio_stream(container: InputContainer, name: str) -> AudioStream:
     stream = container.streams.best("audio")
     if stream is not None and getattr(stream, "codec_context", None) is not None:
         return stream  # type: ignore[return-value]  # `best` is typed for all kinds of stream
-    if container.streams.audio:
-        raise AudioFormatError(
-            f"expected sound that FFmpeg can decode, got something else in {name!r}; "
-            "check that it plays, or convert it to wav or flac"
-        )
     kinds = " and ".join(sorted({other.type for other in container.streams})) or "nothing"
     raise AudioFormatError(
-        f"expected a file with sound, got {name!r} with {kinds} only; "
-        "choose a recording that has an audio track"
+        f"expected a file with sound that FFmpeg can decode, got {name!r} with {kinds} only; "
+        "choose another recording, or convert it to wav or flac"
     )

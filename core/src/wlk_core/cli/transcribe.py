@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 import sys
-from time import perf_counter
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,9 +22,13 @@ from wlk_core.cli.outputs import (
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
 from wlk_core.errors import OptionError, WLKError
+from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
     from wlk_core.cli.live_view import LiveView
@@ -155,29 +159,38 @@ def session_events(
         BackendError: the engine failed.
 
     """
-    from wlk_core.audio import decode_file  # noqa: PLC0415 -- brings av
-    from wlk_core.session import End, transcribe_stream  # noqa: PLC0415 -- brings numpy
-    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads its model
+    from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings av
+    from wlk_core.session import End, stream  # noqa: PLC0415 -- brings numpy
 
-    processor = backend.create_processor(language=outcome.language, task=task, **(options or {}))
-    began = perf_counter()
-    try:
-        for event in transcribe_stream(
-            processor,
-            STOPS.between(decode_file(outcome.file)),
-            chunk_seconds=chunk_seconds,
-            gate=silence_gate(vad),
-            realtime=realtime,
-        ):
+    pieces: Iterable[NDArray[np.float32]] = decode_file(outcome.file)
+    if realtime:
+        pieces = _as_spoken(rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE))))
+    events = stream(
+        backend,
+        STOPS.between(pieces),
+        language=outcome.language,
+        task=task,
+        vad=vad,
+        chunk_seconds=chunk_seconds,
+        **(options or {}),
+    )
+    began = time.perf_counter()
+    with closing(events):
+        for event in events:
             if isinstance(event, End):
-                outcome.end(event, perf_counter() - began)
+                outcome.end(event, time.perf_counter() - began)
             else:
                 outcome.add(event)
             yield event
-    finally:
-        if outcome.stats is None:
-            outcome.stats = processor.stats
-        processor.close()
+
+
+def _as_spoken(pieces: Iterable[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
+    """Yield each piece when its end has been spoken."""
+    due = time.monotonic()
+    for piece in pieces:
+        due += len(piece) / SAMPLE_RATE
+        time.sleep(max(0.0, due - time.monotonic()))
+        yield piece
 
 
 def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: LiveView) -> None:

@@ -10,7 +10,7 @@ import wave
 
 import attrs
 
-from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, vtt_cue
+from wlk_core.captions import VTT_HEADER, srt_cue, vtt_cue
 from wlk_core.segments import SegmentBuilder, segments_from_tokens
 from wlk_core.session import (
     Commit,
@@ -130,7 +130,7 @@ class Captions:
     _cue: Callable[[int, Segment], str]
     _header: str = ""
     _number: int = 0
-    _builder: CaptionBuilder = attrs.field(factory=CaptionBuilder)
+    _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
 
     def push(self, event: Event, _outcome: Outcome) -> str:
         """Return the captions that committed words ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wlk_core.session.event_streams import astream, stream, transcribe_stream
+from wlk_core.session.event_streams import AsyncEvents, astream, stream
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -24,6 +24,7 @@ from wlk_core.session.timeline import Timeline
 from wlk_core.session.transcription import Transcription, transcribe
 
 __all__ = [
+    "AsyncEvents",
     "AudioGap",
     "Commit",
     "End",
@@ -44,5 +45,4 @@ __all__ = [
     "astream",
     "stream",
     "transcribe",
-    "transcribe_stream",
 ]

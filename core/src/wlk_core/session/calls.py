@@ -13,29 +13,24 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import Emission
 
-__all__ = ["MAX_ATTEMPTS", "attempt"]
+__all__ = ["attempt"]
 
 logger = logging.getLogger(__name__)
-
-MAX_ATTEMPTS = 1 + MAX_RETRIES  # after the last one a stream is broken (contract ERR-03)
 
 
 def attempt(call: Callable[[], Emission]) -> Emission:
     """
-    Make an exclusive call, at most MAX_ATTEMPTS times while its failures are retryable.
-
-    A call whose attempts the backend has exhausted is not made again, because the attempts of both
-    would multiply.
+    Make an exclusive call, and up to MAX_RETRIES times again while its failures are retryable.
 
     Raises:
-        BackendError: a failure that is not retryable, such as StreamBroken, or the last one.
+        BackendError: the last failure, or one after which the backend made the call again itself.
 
     """
-    for retries_left in reversed(range(MAX_ATTEMPTS)):
+    for _ in range(MAX_RETRIES):
         try:
             return call()
         except BackendError as error:
-            if not error.retryable or error.is_exhausted or not retries_left:
+            if not error.retryable or error.is_exhausted:
                 raise
             logger.warning("%s", error)
-    raise AssertionError("unreachable: the last attempt returns or raises")
+    return call()

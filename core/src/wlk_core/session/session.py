@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from wlk_core.audio.pcm import PcmConverter
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
-from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session.annotations import Annotations
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.worker import Worker
 from wlk_core.untrusted import real_number, shown
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from wlk_core.vad.gate import SilenceGate
 
 __all__ = ["Session"]
-
-_MAX_GAP_SECONDS = 366 * 86_400.0
 
 
 class Session:
@@ -40,8 +37,8 @@ class Session:
             handle(session.feed(chunk))
         handle(session.finish())
 
-    Audio is bytes of `encoding`, or arrays; see `PcmConverter`.  Each event comes once, in order,
-    with times in seconds on the stream clock; none comes after `End`.
+    Audio is bytes of `encoding`, or arrays, of one channel; see `PcmConverter`.  Each event comes
+    once, in order, with times in seconds on the stream clock; none comes after `End`.
 
     A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
     `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
@@ -53,7 +50,7 @@ class Session:
 
     Raises:
         OptionError: an argument is of another type or out of range.
-        AudioFormatError: an unknown encoding, or a rate or number of channels out of range.
+        AudioFormatError: an unknown encoding, or a rate out of range.
 
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.
@@ -64,8 +61,7 @@ class Session:
             closes all three after the End; the session never does.
         encoding: the form of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
-        channels: channels of the source; they are averaged.
-        max_backlog_seconds: how much audio may wait; `receive` refuses what would go beyond it.
+        max_backlog_seconds: how much audio may wait, and one piece; `receive` refuses more.
         skip_ticks_after: how much audio may wait before the session catches up: a policy then
             decides at its latest tick only.  No audio is left out, but the words may depend on when
             the audio came.  None for never, so that they do not.
@@ -82,21 +78,21 @@ class Session:
         turn_detector: TurnDetector | None = None,
         encoding: Encoding = "s16le",
         rate: int = SAMPLE_RATE,
-        channels: int = 1,
         max_backlog_seconds: float = 120.0,
         skip_ticks_after: float | None = None,
     ) -> None:
         max_backlog_seconds = _seconds("max_backlog_seconds", max_backlog_seconds)
         if skip_ticks_after is not None:
             skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
-        self._converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
+        self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
         self._processor = processor
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
-        annotations = Annotations(diarizer, translator, turn_detector)
+        parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
+        annotators = {name: part for name, part in parts.items() if part is not None}
         self._worker = Worker(
-            self._queue, processor, gate, annotations, skip_ticks_after=skip_ticks_after
+            self._queue, processor, gate, annotators, skip_ticks_after=skip_ticks_after
         )
         self._work = self._worker.work()
         self._is_over = False
@@ -135,16 +131,14 @@ class Session:
 
         Raises:
             AudioFormatError: another type or shape, NaN or infinity; nothing was changed.
-            SessionOverloaded: more than `max_backlog_seconds` would wait; nothing was changed.
+            SessionOverloaded: `max_backlog_seconds` of audio wait; nothing was changed.
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
         with self._receiving:
-            waiting, samples = self._queue.waiting_samples, self._converter.samples_of(audio)
-            if waiting and waiting + samples > self._max_backlog:
+            if 0 < self._queue.waiting_samples >= self._max_backlog:
                 raise SessionOverloaded(
-                    f"{waiting / SAMPLE_RATE:.1f} s of audio wait to be decoded and "
-                    f"{samples / SAMPLE_RATE:.1f} s more came, the bound is "
+                    f"{self.backlog_seconds:.1f} s of audio wait to be decoded, the bound is "
                     f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
                 )
             converted = self._converter.push(audio)
@@ -158,14 +152,14 @@ class Session:
         The clock moves on and the utterance ends; an `AudioGap` is reported.
 
         Raises:
-            ClockError: no number of seconds, negative or longer than a year.
+            ClockError: no number of seconds, negative or longer than a stream may be.
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
         length = real_number(seconds)
-        if length is None or not 0 <= length <= _MAX_GAP_SECONDS:
+        if length is None or not 0 <= length <= MAX_STREAM_SECONDS:
             raise ClockError(
-                f"expected a gap of 0 to {_MAX_GAP_SECONDS:.0f} seconds, got {shown(seconds)}"
+                f"expected a gap of 0 to {MAX_STREAM_SECONDS:.0f} seconds, got {shown(seconds)}"
             )
         self._queue.put_silence(Fraction(round(length * SAMPLE_RATE), SAMPLE_RATE))
 
@@ -266,14 +260,9 @@ class Session:
             AudioFormatError, StreamClosed: see `receive`.
 
         """
-        with self._receiving:
-            converted = self._converter.push(audio)
         self._work_off()  # what waited before
-        for start in range(0, max(1, len(converted)), MAX_PIECE):
-            if start and self._is_over:
-                break  # the session failed in an earlier piece
-            self._queue.put_audio(converted[start : start + MAX_PIECE])
-            self._work_off()
+        self.receive(audio)
+        self._work_off()
         return self._returned()
 
     def finish(self) -> list[Event]:

@@ -68,8 +68,7 @@ class Timeline:
     * Adjacent pauses are merged.
     * A token belongs to the speaker whose spans overlap it longest.  A late span relabels earlier
       tokens; it neither drops nor duplicates any.
-    * A translation belongs to the text line that it overlaps longest; if it overlaps none, to the
-      last one that begins before it, else to the first.
+    * A translation belongs to the text line in which it begins.
     """
 
     def __init__(self) -> None:
@@ -84,7 +83,11 @@ class Timeline:
             case Commit(tokens):
                 self._tokens += tokens
             case SilenceSpan(pause):
-                self._pauses.append(pause)
+                last = self._pauses[-1] if self._pauses else None
+                if last is not None and pause.start <= last.end + EPS:
+                    self._pauses[-1] = Silence(last.start, max(last.end, pause.end))
+                else:
+                    self._pauses.append(pause)
             case SpeakerTurn(span):
                 insort_right(self._spans, span, key=attrgetter("start"))
             case Translation(text) if text.text.strip():
@@ -100,9 +103,11 @@ class Timeline:
         """All lines so far, built anew from all events."""
         lines = list(self._untranslated())
         texts = [index for index, line in enumerate(lines) if isinstance(line, TextLine)]
+        starts = [lines[index].start - EPS for index in texts]
         owned: dict[int, list[str]] = {}
         for text in self._translations if texts else ():
-            owned.setdefault(_owner(text, lines, texts), []).append(text.text.strip())
+            owner = texts[max(0, bisect_right(starts, text.start) - 1)]
+            owned.setdefault(owner, []).append(text.text.strip())
         return tuple(
             attrs.evolve(line, translation=" ".join(owned[index]))
             if index in owned and isinstance(line, TextLine)
@@ -121,12 +126,12 @@ class Timeline:
             if (builder.push(token) or ended) and line:
                 yield TextLine(tokens=tuple(line))
                 line.clear()
-            yield from _merged(pauses[:count])
+            yield from pauses[:count]
             pauses = pauses[count:]
             line.append(token)
         if line:
             yield TextLine(tokens=tuple(line))
-        yield from _merged(pauses)
+        yield from pauses
 
 
 def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> list[ASRToken]:
@@ -146,29 +151,3 @@ def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> l
         speaker = max(seconds, key=seconds.__getitem__) if seconds else token.speaker
         labelled.append(attrs.evolve(token, speaker=speaker))
     return labelled
-
-
-def _merged(pauses: Sequence[Silence]) -> Iterator[Silence]:
-    """Yield pauses that no text parts, those that touch as one."""
-    last: Silence | None = None
-    for pause in pauses:
-        if last is not None and pause.start <= last.end + EPS:
-            last = Silence(last.start, max(last.end, pause.end))
-            continue
-        if last is not None:
-            yield last
-        last = pause
-    if last is not None:
-        yield last
-
-
-def _owner(text: TranslatedText, lines: Sequence[Line], texts: Sequence[int]) -> int:
-    """Return the one of *texts*, indices of text lines, that a translation belongs to."""
-
-    def overlap(index: int) -> float:
-        return min(lines[index].end, text.end) - max(lines[index].start, text.start)
-
-    longest = max(texts, key=overlap)
-    if overlap(longest) > 0:
-        return longest
-    return max((index for index in texts if lines[index].start <= text.start), default=texts[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from wlk_core.audio.convert import sealed, validate_audio
+from wlk_core.audio.convert import validate_audio
 from wlk_core.audio.decode import decode_file
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.errors import AudioFormatError, OptionError
@@ -26,8 +26,6 @@ from wlk_core.session.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from numpy.typing import NDArray
 
     from wlk_core.audio.source import AudioPath
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Transcription", "transcribe"]
 
-_PIECE_SAMPLES = 60 * SAMPLE_RATE  # a copy of the whole recording could be gigabytes
+_PIECE_SAMPLES = 60 * SAMPLE_RATE
 
 
 @attrs.frozen(kw_only=True)
@@ -120,7 +118,10 @@ def transcribe(
     options = backend.spec.recording_options(options)
     if isinstance(audio, np.ndarray):
         validate_audio(audio)  # all of it, before the model works
-        pieces = _pieces(audio)
+        # A copy of the whole recording could be gigabytes.
+        pieces = (
+            audio[start : start + _PIECE_SAMPLES] for start in range(0, len(audio), _PIECE_SAMPLES)
+        )
     elif not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
         audio, "read"
     ):
@@ -164,8 +165,3 @@ def transcribe(
         language=Counter(detected).most_common(1)[0][0] if detected else language,
         duration=duration,
     )
-
-
-def _pieces(audio: NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
-    for start in range(0, len(audio), _PIECE_SAMPLES):
-        yield sealed(np.array(audio[start : start + _PIECE_SAMPLES]))

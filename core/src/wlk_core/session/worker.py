@@ -5,16 +5,15 @@ from __future__ import annotations
 from array import array
 from fractions import Fraction
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import attrs
 import numpy as np
 
 from wlk_core.audio.convert import sealed
 from wlk_core.errors import BackendError
 from wlk_core.online.input_queue import Command, Mark
-from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
-from wlk_core.session.calls import MAX_ATTEMPTS
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsTickSkipping
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -26,7 +25,9 @@ from wlk_core.session.events import (
     LatencySummary,
     Marked,
     SilenceSpan,
+    SpeakerTurn,
     SpeechStarted,
+    Translation,
 )
 from wlk_core.tokens import Emission, Silence
 from wlk_core.vad.gate import SilenceEnded, SilenceStarted, SpeechAudio
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from wlk_core.errors import WLKError
     from wlk_core.online.input_queue import InputQueue
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.session.annotations import Annotations
     from wlk_core.session.events import EndpointReason, Event
     from wlk_core.tokens import ASRToken
     from wlk_core.vad.gate import GateEvent, SilenceGate
@@ -49,7 +49,10 @@ __all__ = ["Work", "Worker"]
 _LAG_SECONDS = 2.0  # of audio that wait to be decoded, from which on a Lag is reported
 _TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
 _TURN_SAMPLES = SAMPLE_RATE // 10  # how often a pause is looked for
-_TURN_THRESHOLD = 0.5  # probability from which a turn is over
+_TURN_OVER = 0.5  # probability from which a turn is over
+_DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
+
+R = TypeVar("R")
 
 
 # None ends a step: the processor was called, or no work is left.
@@ -64,14 +67,15 @@ class Worker:
         queue: InputQueue,
         processor: OnlineProcessor,
         gate: SilenceGate | None,
-        annotations: Annotations,
+        annotators: dict[str, Any],
         *,
         skip_ticks_after: float | None = None,
     ) -> None:
         self._queue = queue
         self._processor = processor
         self._gate = gate
-        self._annotations = annotations
+        self._annotators = annotators  # those that have not failed
+        self._annotator_failures: list[Failure] = []  # that were not reported yet
         self._skip_ticks_after = math.inf if skip_ticks_after is None else skip_ticks_after
         self._skips_ticks = False
         self._position = 0  # samples given to the processor, as audio or as silence
@@ -123,9 +127,11 @@ class Worker:
                 else:
                     yield from self._report_lag()
                     yield from self._decode(item)
-        except _FinalFailureError as failure:
+        except BackendError as error:  # the last of its attempts, see `_call`
+            if error.committed:
+                yield self._committed(error.committed)
             yield from self._annotate(is_last=True)
-            yield from self.last_events(failure.error)
+            yield from self.last_events(error)
 
     def last_events(self, error: WLKError) -> tuple[Failure, End]:
         """Return the events with which the session ends because of *error*."""
@@ -139,7 +145,7 @@ class Worker:
             self._insert(audio)
         else:
             # The cut of the audio moves no turn.
-            size = _TURN_SAMPLES if self._annotations.detects_turns else len(audio)
+            size = _TURN_SAMPLES if _TURN_DETECTOR in self._annotators else len(audio)
             for start in range(0, len(audio), size):
                 yield from self._apply(self._gate.push(audio[start : start + size]))
                 yield from self._detect_turn(self._gate)
@@ -200,7 +206,7 @@ class Worker:
                 start, end = event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE
                 length = (event.end_sample - event.start_sample) / SAMPLE_RATE
                 self._processor.end_silence(length)
-                self._annotations.insert_silence(length)
+                self._ask(_DIARIZER, methodcaller("insert_silence", length))
                 self._position += event.end_sample - event.start_sample
                 yield SilenceSpan(Silence(start, end), self._audio_time)
 
@@ -209,11 +215,12 @@ class Worker:
         if self._gate is not None:
             audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
-        self._annotations.insert_audio(audio)
+        for name in (_DIARIZER, _TURN_DETECTOR):
+            self._ask(name, methodcaller("insert_audio_chunk", audio))
 
     def _detect_turn(self, gate: SilenceGate) -> Work:
         """Ask the turn detector in a pause; end the utterance if the turn is over."""
-        if not self._annotations.detects_turns:
+        if _TURN_DETECTOR not in self._annotators:
             return
         yield from self._drain()
         yield from self._hypothesis_change()
@@ -222,18 +229,45 @@ class Worker:
             self._asked_text = None
         elif self._is_speaking and text != self._asked_text:
             self._asked_text = text
-            if self._annotations.is_turn_over(text, _TURN_THRESHOLD):
+            if (self._ask(_TURN_DETECTOR, methodcaller("end_of_turn", text)) or 0) >= _TURN_OVER:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> Work:
-        clock = self._position / SAMPLE_RATE
-        yield from self._annotations.events(
-            self._audio_time, clock, ends_utterance=ends_utterance, is_last=is_last
-        )
+        spans = self._ask(_DIARIZER, lambda part: list(part.process_iter(is_last)))
+        is_over = is_last or ends_utterance
+        texts = self._ask(_TRANSLATOR, lambda part: list(part.process_iter(is_over)))
+        yield from (SpeakerTurn(span, self._audio_time) for span in spans or ())
+        yield from (Translation(text, self._audio_time) for text in texts or ())
+        yield from self._annotator_failures
+        self._annotator_failures.clear()
+
+    def _ask(self, name: str, call: Callable[[Any], R]) -> R | None:
+        """
+        Call an annotator; None where there is none any more, or the call fails.
+
+        A failure is reported by the next `_annotate`, and the annotator is switched off, so that
+        the transcript goes on.
+        """
+        if name not in self._annotators:
+            return None
+        try:
+            return call(self._annotators[name])
+        except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
+            del self._annotators[name]
+            failure = BackendError(
+                f"the {name} failed: {type(error).__name__}: {error}; it is switched off, the "
+                "transcript goes on",
+                retryable=False,
+            )
+            failure.__cause__ = error
+            self._annotator_failures.append(
+                Failure(failure, is_final=False, audio_time=self._audio_time)
+            )
+            return None
 
     def _call(self, call: Callable[[], Emission]) -> Work:
         """Make a call of the processor until it succeeds, one attempt a step."""
-        for retries_left in reversed(range(MAX_ATTEMPTS)):
+        for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
             if self._has_called:
                 yield from self._end_step()
             self._has_called = True
@@ -241,9 +275,7 @@ class Worker:
                 emission = call()
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or not retries_left:
-                    if error.committed:
-                        yield self._committed(error.committed)
-                    raise _FinalFailureError(error) from error
+                    raise
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
             else:
                 self._emission = emission
@@ -258,8 +290,8 @@ class Worker:
     def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
         self._is_speaking = True
         self._latencies.extend(max(0.0, self._audio_time - token.end) for token in tokens)
-        self._annotations.insert_tokens(tokens)
-        if self._annotations.detects_turns:
+        self._ask(_TRANSLATOR, methodcaller("insert_tokens", tokens))
+        if _TURN_DETECTOR in self._annotators:
             self._utterance_text += "".join(token.text for token in tokens)
         return Commit(tokens, self._audio_time)
 
@@ -273,7 +305,7 @@ class Worker:
         self._is_speaking = False
         self._utterance_text = ""
         yield Endpoint(sample / SAMPLE_RATE, reason, self._audio_time)
-        self._annotations.end_turn()
+        self._ask(_TURN_DETECTOR, methodcaller("reset"))
         yield from self._annotate(ends_utterance=True)
 
     def _choose_ticks(self) -> Work:
@@ -311,10 +343,3 @@ class Worker:
             median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
             latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
         return End(audio_time=self._audio_time, stats=self._processor.stats, latency=latency)
-
-
-@attrs.frozen
-class _FinalFailureError(Exception):
-    """A call of the processor failed for the last time."""
-
-    error: BackendError

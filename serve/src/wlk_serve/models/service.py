@@ -284,7 +284,8 @@ class Service:
                 for event in await found.get():
                     yield event
         finally:
-            await asyncio.to_thread(stream.release)  # the file is closed after this
+            # The file is closed after this.  A second cancellation ends the wait, not the release.
+            await asyncio.shield(asyncio.to_thread(stream.release))
 
     async def _opened(
         self,

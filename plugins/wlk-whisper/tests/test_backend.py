@@ -6,21 +6,20 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
-from wlk_whisper.backend import _open_stream, loaded_backend
+from wlk_core.plugins import LoadedBackend
+from wlk_whisper.backend import _open_stream, _warm_up
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import WhisperEngine
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.model_files import read_tokenizer
 from wlk_whisper.engine.network import DecoderOutput
 from wlk_whisper.plugin import WHISPER
 
-HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
+HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 END = 50257
 
 
@@ -87,12 +86,10 @@ def backend_on(network, *, are_known=True):
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="ending", takes_shorter_input=True),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
     )
-    return loaded_backend(WHISPER, engine)
+    return LoadedBackend(WHISPER, engine, open_stream=_open_stream, warmup=_warm_up)
 
 
 @pytest.mark.parametrize(("are_known", "with_attention"), [(True, 2), (False, 1)])

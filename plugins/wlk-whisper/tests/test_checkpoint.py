@@ -9,7 +9,8 @@ import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
 import wlk_whisper
-from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
+from wlk_whisper.checkpoint import Checkpoint, GenerationConfig
+from wlk_whisper_digits import checkpoint_directory
 
 
 def test_a_directory_without_settings_has_no_limits(tmp_path):
@@ -31,7 +32,7 @@ def test_the_two_formats_of_the_digits_declare_the_same():
     bundled = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 
     assert Checkpoint.read(bundled, name="digits") == Checkpoint.read(
-        transformers_digits(), name="digits"
+        checkpoint_directory(), name="digits"
     )
 
 

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from wlk_core.models import Index, read_json_table
+from wlk_core.models import Index, locate, read_json_table
 from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_whisper.models import DIGITS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenizers import Tokenizer as HfTokenizer
 
+    from wlk_core.plugins import BackendSpec
     from wlk_whisper.engine.features import AudioContext
 
-__all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "transformers_digits"]
+__all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "find_model"]
 
 # A longer buffer is decoded more often, a shorter one gives less context.  Half of it stays when it
 # is cut.  On 158 s of English with tiny.en and AlignAtt, 10.1 % of the words were wrong where a cut
@@ -131,19 +133,26 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return audio_context or ("fitted" if self.takes_shorter_input else "padded")
 
 
-def transformers_digits() -> Path:
+def find_model(
+    spec: BackendSpec, model: str | None, *, cache_dir: str | None
+) -> tuple[Path, Checkpoint]:
     """
-    Return the directory of the digits checkpoint in transformers' format.
+    Return the directory of *model*, and its settings; the digits are in transformers' format.
 
     Raises:
-        ModelNotFoundError: its distribution is not installed.
+        ModelNotFoundError: the model is missing, or the distribution of the digits.
 
     """
-    try:
-        from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
-    except ImportError as error:
-        raise ModelNotFoundError(
-            "the model digits of this backend is in wlk-whisper-digits, which is not installed; "
-            "install it with: pip install wlk-whisper-digits"
-        ) from error
-    return checkpoint_directory()
+    name = model or str(spec.default_model)
+    bundled = {}
+    if name == DIGITS:
+        try:
+            from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
+        except ImportError as error:
+            raise ModelNotFoundError(
+                "the model digits of this backend is in wlk-whisper-digits, which is not "
+                "installed; install it with: pip install wlk-whisper-digits"
+            ) from error
+        bundled[DIGITS] = checkpoint_directory()
+    directory = locate(name, spec=spec, bundled=bundled, cache_dir=cache_dir)
+    return directory, Checkpoint.read(directory, name=name)

@@ -18,15 +18,14 @@ from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
-from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding, run_alone
 from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
 
 RATE = 16_000
 WIDTH = 16  # encoder frames on either side of the attended one that get attention, too
 TAIL = 25  # encoder frames of silence after the audio
-HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
+HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 TOKENIZER = Tokenizer(HF_TOKENIZER, True, task="transcribe", language="en")
 START = [*TOKENIZER.sot_sequence, TOKENIZER.no_timestamps]
 

@@ -9,8 +9,7 @@ import pytest
 
 from wlk_whisper.engine.decoding import LOOP_REPEATS, decode
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
-from wlk_whisper.engine.network import DecoderOutput
-from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.network import DecoderOutput, run_alone
 
 EOT, SOT, NO_SPEECH, TIMESTAMPS = 20, 21, 22, 25
 PROMPT = (SOT, 23)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
@@ -17,11 +15,10 @@ from wlk_whisper.engine.engine import (
     WhisperEngine,
     transcribe,
 )
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
-from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding, run_alone
 
-HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
+HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 SOT, EOT, NO_SPEECH, NO_TIMESTAMPS = 50258, 50257, 50362, 50363
 AUDIO = noise(3.0, level=0.1, seed=1)
 
@@ -122,8 +119,6 @@ def engine_of(network, languages=None):
     return WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )

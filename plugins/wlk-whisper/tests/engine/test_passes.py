@@ -11,8 +11,16 @@ import pytest
 
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, EncoderPass, Rounding
-from wlk_whisper.engine.passes import run, run_alone, run_together
+from wlk_whisper.engine.network import (
+    ALONE,
+    ChoiceTooClose,
+    DecoderOutput,
+    EncoderPass,
+    Rounding,
+    run,
+    run_alone,
+    run_together,
+)
 
 SOT, EOT = 21, 20
 ROUNDING = Rounding(margin=0.2, attention=0.05)

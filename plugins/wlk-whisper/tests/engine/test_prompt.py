@@ -6,10 +6,10 @@ from faster_whisper.tokenizer import Tokenizer
 import pytest
 
 from wlk_whisper.ctranslate2.backend import BUNDLED
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.model_files import read_tokenizer
 from wlk_whisper.engine.prompt import token_budget
 
-HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
+HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 
 
 @pytest.mark.parametrize("seconds", [1, 12, 30])

@@ -29,7 +29,7 @@ def network():
 
     def load():
         return MlxNetwork(
-            load_model(DIGITS, dtype=mx.float32).whisper,
+            load_model(DIGITS, dtype=mx.float32)[0],
             alignment_heads=((2, 0), (3, 3)),
             stream=STREAM,
             dtype=mx.float32,

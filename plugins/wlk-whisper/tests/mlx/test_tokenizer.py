@@ -15,7 +15,7 @@ pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=Import
 
 from wlk_core import ModelNotFoundError
 import wlk_whisper
-from wlk_whisper.mlx.tokenizer import TiktokenTokenizer, load_tokenizer
+from wlk_whisper.mlx.backend import TiktokenTokenizer, load_tokenizer
 
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2" / "tokenizer.json"
 ROWS = 51865
@@ -82,7 +82,7 @@ def test_the_tokenizer_of_a_checkpoint_comes_first(tmp_path):
     """Fine-tuned models may have tokens of their own."""
     shutil.copy(TOKENIZER_FILE, tmp_path)
 
-    assert not isinstance(load_tokenizer(tmp_path, 123), TiktokenTokenizer)
+    assert not isinstance(load_tokenizer(tmp_path, 60_000), TiktokenTokenizer)
 
 
 def test_a_damaged_tokenizer_is_never_replaced_by_whispers(tmp_path):

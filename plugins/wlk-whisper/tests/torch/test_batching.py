@@ -15,7 +15,7 @@ from wlk_conformance.testing import connected_digits
 from wlk_core import load_backend
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions, transcribe
-from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.network import run_alone
 
 RATE = 16_000
 SPEECH = connected_digits(12, seed=5).audio

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 import torch
 
 from wlk_core import BackendUnavailable, OptionError, load_backend
-from wlk_whisper.torch.checkpoint import load_whisper
+from wlk_whisper.torch.backend import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
 from wlk_whisper_digits import checkpoint_directory
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
-    from wlk_whisper.engine.passes import Passes
+    from wlk_whisper.engine.network import Passes
     from wlk_whisper.engine.prompt import Prompt
 
 __all__ = ["transcribe_aligned"]

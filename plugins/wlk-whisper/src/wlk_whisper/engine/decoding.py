@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.network import (
         Decoder,
         DecoderOutput,
-        EncoderOutput,
         Network,
+        Passes,
         Rounding,
     )
-    from wlk_whisper.engine.passes import Passes
 
 __all__ = ["LOOP_MAX_TOKENS", "LOOP_REPEATS", "DecodingResult", "decode"]
 
@@ -67,7 +66,7 @@ class DecodingResult:
 
 def decode(
     network: Network,
-    encoder_output: EncoderOutput,
+    encoder_output: Any,
     prompt: Sequence[int],
     *,
     logit_filter: LogitFilter,

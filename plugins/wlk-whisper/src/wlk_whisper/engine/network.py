@@ -1,14 +1,19 @@
-"""The Network protocol: how decoding calls the framework that runs Whisper's layers, in passes."""
+"""
+How decoding calls the framework that runs Whisper's layers, in passes.
+
+An engine call is a generator: it yields an EncoderPass or a DecoderPass and is sent the output.
+The same decoding code therefore runs alone, each pass at once, and together with the calls of
+other streams, whose next passes are one pass of the network.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -20,11 +25,19 @@ __all__ = [
     "Decoder",
     "DecoderOutput",
     "DecoderPass",
-    "EncoderOutput",
     "EncoderPass",
     "Network",
+    "Passes",
     "Rounding",
+    "run",
+    "run_alone",
+    "run_together",
 ]
+
+T = TypeVar("T")
+
+Passes: TypeAlias = Generator["EncoderPass | DecoderPass", Any, T]
+"""An engine call that returns T: it yields passes and is sent their outputs."""
 
 MEL_FRAMES_PER_ENCODER_FRAME = 2  # the stride of the encoder's second convolution: 20 ms
 
@@ -65,15 +78,6 @@ class Rounding:
 
 
 ALONE = Rounding()  #: of a pass without other streams
-
-
-class EncoderOutput(Protocol):
-    """The encoder output of one stretch of audio; only its length is public."""
-
-    @property
-    def frames(self) -> int:
-        """Encoder frames, 20 ms each."""
-        ...
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -151,11 +155,12 @@ class Network(Protocol):
     #: The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order.
     alignment_heads: tuple[tuple[int, int], ...]
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> EncoderOutput:
+    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> Any:
         """
         Encode float32[mels, frames], an even number of mel frames up to 3000.
 
-        Where it *is_padded*, the encoder output of silence follows, up to 30 s.
+        Where it *is_padded*, the encoder output of silence follows, up to 30 s.  The output is only
+        passed on to `new_decoder`.
         """
         ...
 
@@ -180,10 +185,77 @@ class Batch(Protocol):
     the rounding that it states.
     """
 
-    def encode(self, passes: Sequence[EncoderPass]) -> Sequence[EncoderOutput]:
+    def encode(self, passes: Sequence[EncoderPass]) -> Sequence[Any]:
         """Return what `Network.encode` returns for each stream, for decoders of this batch."""
         ...
 
     def forward(self, passes: Sequence[DecoderPass]) -> Sequence[DecoderOutput]:
         """Return what `Decoder.forward` returns for each stream."""
         ...
+
+
+def run(network: Network, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
+    """Return the answers of *calls*, together where the network can and there are several."""
+    if len(calls) > 1 and (batch := network.new_batch()):
+        return run_together(network, batch, calls)
+    return [run_alone(network, call()) for call in calls]
+
+
+def run_alone(network: Network, passes: Passes[T]) -> T:
+    """Return the answer of an engine call whose passes run one by one."""
+    output: Any = None
+    while True:
+        try:
+            item = passes.send(output)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        if isinstance(item, EncoderPass):
+            output = network.encode(item.features, is_padded=item.is_padded)
+        else:
+            output = item.decoder.forward(
+                item.tokens,
+                logits_to_keep=item.logits_to_keep,
+                output_attention=item.output_attention,
+            )
+
+
+def run_together(
+    network: Network, batch: Batch, calls: Sequence[Callable[[], Passes[T]]]
+) -> list[T]:
+    """
+    Return the answers of engine calls whose next passes run together, each as alone.
+
+    Common passes round differently from passes alone.  A call in which rounding could decide a
+    choice (ChoiceTooClose) is repeated alone, from its start, so that no stream's transcript
+    depends on the others.  What a call raises is raised for all: repeat each of them alone.
+    Each of *calls* begins an engine call, again each time.
+    """
+    answers: dict[int, T] = {}
+    running = {index: call() for index, call in enumerate(calls)}
+    outputs: dict[int, Any] = dict.fromkeys(running)
+    close: list[int] = []
+    while running:
+        encoders: dict[int, EncoderPass] = {}
+        decoders: dict[int, DecoderPass] = {}
+        for index, passes in list(running.items()):
+            try:
+                item = passes.send(outputs.pop(index))
+            except StopIteration as end:
+                answers[index] = end.value
+            except ChoiceTooClose:
+                close.append(index)
+            else:
+                if isinstance(item, EncoderPass):
+                    encoders[index] = item
+                else:
+                    decoders[index] = item
+                continue
+            del running[index]
+        if encoders:
+            outputs |= dict(zip(encoders, batch.encode(list(encoders.values())), strict=True))
+        if decoders:
+            outputs |= dict(zip(decoders, batch.forward(list(decoders.values())), strict=True))
+    for index in close:
+        answers[index] = run_alone(network, calls[index]())
+    return [answers[index] for index in range(len(calls))]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from io import BytesIO
-import threading
 from typing import TYPE_CHECKING, Any
 import wave
 import weakref
@@ -31,8 +29,6 @@ __all__ = ["ApiClient"]
 MIN_SAMPLES = SAMPLE_RATE
 REJECTED = (openai.BadRequestError, openai.UnprocessableEntityError)
 CONNECT_SECONDS = 5.0  # the official client's limit for opening a connection
-# What a request can raise without a mistake in this package.
-_EXPECTED_ERRORS = (openai.OpenAIError, ResponseError, TimeoutError)
 
 _NOT_FOUND = 404
 _UNAUTHORIZED = frozenset({401, 403})
@@ -44,10 +40,7 @@ class ApiClient:
     """
     A model at an endpoint; calls may come from any thread.
 
-    Requests run on an event loop in a thread of the client, because a task can be cancelled when
-    the time of a call is over, whatever it waits for.  The timeouts of HTTP libraries count for
-    each read, and the official client's for each attempt.  The thread and its connections end when
-    neither the backend nor a stream references the client any more.
+    The official client repeats requests, waits between them, and limits the time of each.
     """
 
     def __init__(
@@ -55,15 +48,14 @@ class ApiClient:
     ) -> None:
         self.endpoint = endpoint
         self.model = model
-        self._timeout_seconds = timeout_seconds
-        self._client = openai.AsyncOpenAI(
+        self._client = openai.OpenAI(
             api_key=endpoint.key,
             base_url=endpoint.url,
             timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
             max_retries=max_retries,
             # Redirects are not followed, because key and audio go to the chosen URL only.  Requests
             # to this machine ignore the proxies of the environment.
-            http_client=openai.DefaultAsyncHttpxClient(
+            http_client=openai.DefaultHttpxClient(
                 follow_redirects=False, trust_env=not endpoint.is_local
             ),
         )
@@ -73,9 +65,7 @@ class ApiClient:
             self._client.organization = self._client.project = None
             # The headers of OPENAI_CUSTOM_HEADERS have no public switch.
             self._client._custom_headers = {}  # noqa: SLF001
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=_run, args=(self._loop, self._client), daemon=True).start()
-        weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+        weakref.finalize(self, self._client.close)
 
     def transcribe(
         self,
@@ -96,8 +86,6 @@ class ApiClient:
         A language that was not forced (*is_forced*) was detected, and is sent only as long as the
         endpoint accepts it, because a wrong detection must not end a stream.
 
-        The call ends after `timeout_seconds`, with all its attempts and the pauses between them.
-
         Raises:
             BackendError: the endpoint returned no such response; `retryable` if another attempt
                 may succeed, `is_exhausted` if the official client has repeated it already.
@@ -116,40 +104,36 @@ class ApiClient:
         padded = np.pad(audio, (0, max(0, MIN_SAMPLES - len(audio))))
         seconds = len(padded) / SAMPLE_RATE
         path = "/audio/transcriptions" if task == "transcribe" else "/audio/translations"
-        request = self._post(path, bodies, _pcm_wav(padded))
-        answer = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
-            response = TranscriptionResponse.parse(answer.result(), audio_seconds=seconds)
+            answer = self._post(path, bodies, _pcm_wav(padded))
+            response = TranscriptionResponse.parse(answer, audio_seconds=seconds)
             if task == "translate":
                 return Hypothesis(words=drop_loop(response.timed_segments()))
             words = tighten_to_speech(drop_loop(response.timed_words()), audio)
             return Hypothesis(words=words, language=language or response.language)
-        except _EXPECTED_ERRORS as error:
+        except (openai.OpenAIError, ResponseError) as error:
             failure = _backend_error(error, endpoint=self.endpoint, model=self.model)
-        finally:
-            answer.cancel()  # after Ctrl-C nothing is sent any more
         raise failure  # not in the block above, whose error references the key
 
-    async def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
+    def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
         """
         Return the response to the first of *bodies* that the endpoint accepts.
 
         The client's own methods parse any response into models that accept everything, and warn
         that OpenAI retires translations.
         """
-        async with asyncio.timeout(self._timeout_seconds):
-            for body in bodies:
-                try:
-                    return await self._client.post(
-                        path,
-                        cast_to=str,
-                        body=body,
-                        files=[("file", ("audio.wav", wav, "audio/wav"))],
-                        options={"headers": {"Content-Type": "multipart/form-data"}},
-                    )
-                except REJECTED:  # endpoints name the rejected field in different ways
-                    if body is bodies[-1]:
-                        raise
+        for body in bodies:
+            try:
+                return self._client.post(
+                    path,
+                    cast_to=str,
+                    body=body,
+                    files=[("file", ("audio.wav", wav, "audio/wav"))],
+                    options={"headers": {"Content-Type": "multipart/form-data"}},
+                )
+            except REJECTED:  # endpoints name the rejected field in different ways
+                if body is bodies[-1]:
+                    raise
         raise AssertionError("unreachable: the last body is accepted or raises")
 
 
@@ -161,13 +145,6 @@ def _pcm_wav(audio: NDArray[np.float32]) -> bytes:
         writer.setparams((1, 2, SAMPLE_RATE, len(samples), "NONE", ""))
         writer.writeframes(samples.tobytes())
     return file.getvalue()
-
-
-def _run(loop: asyncio.AbstractEventLoop, client: openai.AsyncOpenAI) -> None:
-    """Run the event loop of a client until it is stopped."""
-    loop.run_forever()
-    loop.run_until_complete(client.close())
-    loop.close()
 
 
 def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> BackendError:
@@ -183,11 +160,8 @@ def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backe
         is_exhausted = can_pass = _is_transient(error)
         message = _server_message(error, key)
         line = f"answered {error.status_code} ({message}): {_remedy(error, endpoint, model)}"
-    elif isinstance(error, openai.APITimeoutError | TimeoutError):
-        line = (
-            "did not answer in time, or requires a longer pause between requests; allow more with "
-            "--option timeout_seconds=SECONDS"
-        )
+    elif isinstance(error, openai.APITimeoutError):
+        line = "did not answer in time; allow more with --option timeout_seconds=SECONDS"
     elif isinstance(error, openai.APIConnectionError):
         cause = one_line(mask_secrets(str(error.__cause__ or error), [key]))
         line = f"cannot be reached, or the connection was lost: {cause}; check that the server runs"

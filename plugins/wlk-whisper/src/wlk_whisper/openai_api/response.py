@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationE
 from wlk_core.languages import find_language
 from wlk_core.plugins import Word
 from wlk_core.streaming import needs_space
-from wlk_whisper.languages import LANGUAGES
+from wlk_whisper.models import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,12 @@ OPENING = frozenset("\"'“‘«¿¡")  # noqa: RUF001 -- marks before a word, b
 # takes two seconds for 50,000 on a busy processor, and its time grows faster than their number.
 MAX_PAIRS = 50_000
 
-# Names and codes of openai/whisper (LANGUAGES) and ISO 639-1 that the core's list has not.
-ALIASES = {"myanmar": "my", "jv": "jw"}
+# Names of openai/whisper (TO_LANGUAGE_CODE) and a code of ISO 639-1 that the core's list has not.
+ALIASES = {
+    "castilian": "es", "flemish": "nl", "haitian": "ht", "jv": "jw", "letzeburgesch": "lb",
+    "mandarin": "zh", "moldavian": "ro", "moldovan": "ro", "myanmar": "my", "panjabi": "pa",
+    "pushto": "ps", "sinhalese": "si", "valencian": "ca",
+}  # fmt: skip
 
 
 class ResponseError(ValueError):

@@ -14,15 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from wlk_core.frameworks.kv_pages import PagePool
 from wlk_core.frameworks.packed_attention import AttentionPass, Packing
 from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
-from wlk_whisper.torch.encoder import TorchEncoder
-from wlk_whisper.torch.layers import (
-    KeysValues,
-    attention_weights,
-    merge_heads,
-    mlp,
-    split_heads,
-    to_host,
-)
+from wlk_whisper.torch.encoder import KeysValues, TorchEncoder, merge_heads, mlp, split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,11 +83,6 @@ class TorchEncoderOutput:
 
     batch: TorchBatch
     memory: CrossKeysValues
-
-    @property
-    def frames(self) -> int:
-        """Encoder frames."""
-        return self.memory.frames
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -213,7 +200,7 @@ class TorchBatch:
                     weights[:, :size, : stream.frames]
                     for weights, size, stream in zip(ordered, sizes, memory.streams, strict=True)
                 ]
-            arrays = to_host(*outputs)
+            arrays = _to_host(outputs)
         caches = iter(pages.caches)
         for item in passes:
             item.decoder.caches = [next(caches) for _ in item.decoder.caches]
@@ -303,9 +290,39 @@ def _cross_attention(
     keys, values = memory.layers[index]
     mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=memory.mask)
     states = states + attention.out_proj(packing.pack(merge_heads(mixed)))
-    return states, attention_weights(queries, keys, heads, memory.mask) if heads else None
+    return states, _attention_weights(queries, keys, heads, memory.mask) if heads else None
+
+
+def _attention_weights(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    heads: Sequence[int],
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """
+    Return the softmax weights float32[rows, heads, new, frames] of some heads.
+
+    The fused kernel that mixes the values returns none.  Computing these heads a second time costs
+    little, and the logits are the same with and without it.  *mask* is true where a frame exists.
+    """
+    head_queries, head_keys = queries[:, list(heads)].float(), keys[:, list(heads)].float()
+    scores = head_queries @ head_keys.transpose(2, 3) * queries.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights: torch.Tensor = scores.softmax(dim=-1)
+    return weights
 
 
 def _of_rows(weights: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
     """Return [heads, rows * new, frames] as [rows, heads, new, frames]."""
     return weights.reshape(len(weights), *shape, -1).swapaxes(0, 1)
+
+
+def _to_host(tensors: Sequence[torch.Tensor]) -> list[NDArray[np.float32]]:
+    """Return float32 tensors as arrays, in one transfer."""
+    packed = torch.cat([tensor.reshape(-1) for tensor in tensors]).cpu().numpy()
+    arrays, first = [], 0
+    for tensor in tensors:
+        arrays.append(packed[first : first + tensor.numel()].reshape(tensor.shape))
+        first += tensor.numel()
+    return arrays

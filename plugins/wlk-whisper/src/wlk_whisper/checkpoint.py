@@ -26,6 +26,8 @@ __all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "find_model"]
 # left the newest words only, and 7.2 % so, for a quarter more encoder frames.
 BUFFER_SECONDS = 8.0
 
+Task = Literal["transcribe", "translate"]
+
 
 class GenerationConfig(Struct, frozen=True, kw_only=True):
     """
@@ -39,13 +41,7 @@ class GenerationConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, directory: Path) -> GenerationConfig:
-        """
-        Return the generation config in *directory*, empty where there is no file.
-
-        Raises:
-            ModelNotFoundError: the file exists and is invalid.
-
-        """
+        """Return the config in *directory*, empty where there is none; see `read_json_table`."""
         return msgspec.convert(read_json_table(directory / "generation_config.json", cls), cls)
 
 
@@ -53,36 +49,22 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     """
     Limits and defaults of a checkpoint; a ``wlk.json`` in its directory declares them.
 
-    Attributes:
-        name: a size, a repository or a directory.
-        languages: the languages it was trained for; None for all of Whisper's.
-        tasks: the tasks it was trained for; None for all.
-        dtype: the arithmetic it needs; None leaves it to the backend.
-        takes_shorter_input: it was trained on windows shorter than 30 s.
-        buffer_seconds: the buffer length of its best accuracy.
-        cpu_threads: the number of threads on which it runs fastest; None leaves it to the engine.
-
+    None leaves the choice to the backend: all languages and tasks of Whisper, its own arithmetic
+    and number of threads.
     """
 
-    name: str = ""
+    name: str = ""  #: a size, a repository or a directory
     languages: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
-    tasks: Annotated[tuple[Literal["transcribe", "translate"], ...], Meta(min_length=1)] | None = (
-        None
-    )
+    tasks: Annotated[tuple[Task, ...], Meta(min_length=1)] | None = None
     dtype: str | None = None
+    #: It was trained on windows shorter than 30 s.
     takes_shorter_input: bool = msgspec.field(default=False, name="shorter_input")
     buffer_seconds: Annotated[float, Meta(ge=2, le=25)] = BUFFER_SECONDS
     cpu_threads: Annotated[int, Meta(ge=0, le=1024)] | None = None
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """
-        Return the settings of *directory*, the defaults where it declares none.
-
-        Raises:
-            ModelNotFoundError: its wlk.json is damaged, or has an invalid value.
-
-        """
+        """Return the settings of *directory*, the defaults where it has none; see `read_json`."""
         table = read_json_table(directory / "wlk.json", cls)
         return msgspec.convert(table | {"name": name}, cls)
 

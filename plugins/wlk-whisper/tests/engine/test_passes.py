@@ -153,12 +153,13 @@ def test_a_choice_that_is_too_close_is_made_again_alone(toy):
 def test_what_a_call_raises_is_raised_for_the_batch(toy):
     """The caller makes each call again alone, so that the error reaches its own stream."""
     network = toy()
-    with pytest.raises(ValueError, match="a prompt of 1 to 63 tokens"):
-        run_together(
-            network,
-            NoisyBatch(network),
-            [partial(search, network), partial(search, network, prompt=())],
-        )
+
+    def broken():
+        yield EncoderPass(features=np.zeros((80, 8), dtype=np.float32))
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault"):
+        run_together(network, NoisyBatch(network), [partial(search, network), broken])
 
 
 def test_a_network_without_batches_runs_each_call_alone(toy):

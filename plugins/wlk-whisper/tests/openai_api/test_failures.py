@@ -6,8 +6,7 @@ import pytest
 
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 
-from api_server import FAULTS, response
-from engine_call import transcribe
+from api_server import FAULTS, response, transcribe
 
 from wlk_conformance.testing import load_clip
 from wlk_core import BackendError

@@ -61,14 +61,8 @@ class WhisperEngine:
     """
     A loaded network with what decoding needs beside it; calls may come from any thread.
 
-    Attributes:
-        network: runs the layers.
-        hf_tokenizer: the tokenizer.json of the model.
-        checkpoint: limits and defaults of the model.
-        alignment_heads: the heads whose attention times the words.
-        begin_suppress_tokens: tokens that a transcript must not begin with; None means a blank and
-            the end of text.
-
+    A transcript must not begin with *begin_suppress_tokens*; None means a blank and the end of
+    text.
     """
 
     network: Network
@@ -107,10 +101,6 @@ class WhisperEngine:
 
         Where *language* is None it is detected among those of the checkpoint.  An English-only
         model takes no pass for it.
-
-        Raises:
-            ChoiceTooClose: the language may be another one in a pass without other streams.
-
         """
         mel_frames = window_mel_frames(len(audio), context)
         features = log_mel(self._feature_extractor, audio, mel_frames)
@@ -122,12 +112,8 @@ class WhisperEngine:
         return encoder_output, language or "en", work
 
     def _detect_language(self, encoder_output: Any) -> Passes[str]:
-        candidates = self.checkpoint.languages or LANGUAGES
-        ids = {
-            code: self.hf_tokenizer.token_to_id(f"<|{code}|>")
-            for code in LANGUAGES
-            if code in candidates
-        }
+        codes = self.checkpoint.languages or LANGUAGES
+        ids = {code: self.hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
         start = self.hf_tokenizer.token_to_id("<|startoftranscript|>")
         output: DecoderOutput = yield DecoderPass(
             decoder=self.network.new_decoder(encoder_output),
@@ -206,13 +192,7 @@ class WhisperEngine:
 
 
 def contains_no_speech(result: DecodingResult) -> bool:
-    """
-    Return whether the window has no words because its probability of no speech is too high.
-
-    Raises:
-        ChoiceTooClose: the probability is so close to the threshold that rounding may decide.
-
-    """
+    """Return whether the window has no words because its probability of no speech is too high."""
     # A probability moves by less than the logits that it comes from.
     result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
     return result.no_speech_prob > NO_SPEECH_THRESHOLD
@@ -231,12 +211,7 @@ def transcribe(
 
     The text is decoded with timestamps, as in Whisper's training, and aligned in a second pass
     without them.  Words have times in seconds from the start of the audio and the mean probability
-    of their tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no
-    words.
-
-    Raises:
-        ChoiceTooClose: a choice may be another one in a pass without other streams.
-
+    of their tokens.
     """
     encoder_output, language, work = yield from engine.encode(audio, options.context, language)
     tokenizer = engine.tokenizer(language, options.task)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ALONE",
     "MEL_FRAMES_PER_ENCODER_FRAME",
-    "Batch",
     "ChoiceTooClose",
     "Decoder",
     "DecoderOutput",
@@ -48,26 +47,17 @@ class ChoiceTooClose(Exception):  # noqa: N818 -- not an error: the call is repe
 
 @attrs.frozen(kw_only=True)
 class Rounding:
-    """
-    How far outputs may be from those of the same pass without other streams.
+    """How far outputs may be from those of the same pass without other streams."""
 
-    Attributes:
-        margin: by how many logits a choice must lead.
-        attention: the share of itself by which an attention weight may differ; 0 where times are
-            not checked.
-
-    """
-
-    margin: float = 0.0
+    margin: float = 0.0  #: by how many logits a choice must lead
+    #: The share of itself by which an attention weight may differ; 0 where times are not checked.
     attention: float = 0.0
 
     def require_lead(self, lead: float, *, steps: int = 1) -> None:
         """
         Check that a choice leads the next one by enough.
 
-        Args:
-            lead: in logits, or in log-probabilities.
-            steps: how many choices *lead* is the sum of.
+        The *lead* is in logits or log-probabilities, the sum of as many choices as *steps*.
 
         Raises:
             ChoiceTooClose: it may be another one alone.
@@ -133,11 +123,7 @@ class Decoder(Protocol):
         """
         Append int64[rows, new] to the rows and run them; one transfer to the host.
 
-        Args:
-            tokens: at least one new token for each row, the same number for all rows.
-            logits_to_keep: indices of the new positions whose logits are returned.
-            output_attention: whether the cross attention is returned.
-
+        *logits_to_keep* are the indices of the new positions whose logits are returned.
         """
         ...
 
@@ -168,35 +154,21 @@ class Network(Protocol):
         """Return a decoder of one row without tokens over an output of `encode`."""
         ...
 
-    def new_batch(self) -> Batch | None:
+    def new_batch(self) -> Any:
         """
-        Return what runs several streams; `new_decoder` takes its encoder outputs, too.
+        Return what runs the passes of several streams at once, for one run of engine calls.
 
-        None where the arithmetic is so coarse that rounding could decide most choices.
+        Its `encode(passes)` and `forward(passes)` return for each pass what `Network.encode` and
+        `Decoder.forward` return for it alone, up to the rounding that they state; `new_decoder`
+        takes its encoder outputs.  None where the network has none, or its arithmetic is so coarse
+        that rounding could decide most choices.
         """
-        ...
-
-
-class Batch(Protocol):
-    """
-    Passes over several streams at once, for one run of engine calls in one thread.
-
-    The output of each stream is that of `Network.encode` or `Decoder.forward` for it alone, up to
-    the rounding that it states.
-    """
-
-    def encode(self, passes: Sequence[EncoderPass]) -> Sequence[Any]:
-        """Return what `Network.encode` returns for each stream, for decoders of this batch."""
-        ...
-
-    def forward(self, passes: Sequence[DecoderPass]) -> Sequence[DecoderOutput]:
-        """Return what `Decoder.forward` returns for each stream."""
         ...
 
 
 def run(network: Network, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
     """Return the answers of *calls*, together where the network can and there are several."""
-    if len(calls) > 1 and (batch := network.new_batch()):
+    if len(calls) > 1 and (batch := network.new_batch()) is not None:
         return run_together(network, batch, calls)
     return [run_alone(network, call()) for call in calls]
 
@@ -220,9 +192,7 @@ def run_alone(network: Network, passes: Passes[T]) -> T:
             )
 
 
-def run_together(
-    network: Network, batch: Batch, calls: Sequence[Callable[[], Passes[T]]]
-) -> list[T]:
+def run_together(network: Network, batch: Any, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
     """
     Return the answers of engine calls whose next passes run together, each as alone.
 

@@ -44,14 +44,13 @@ class TorchNetwork:
     """
 
     def __init__(self, whisper: WhisperForConditionalGeneration, *, alignment_heads: Heads) -> None:
-        self._whisper: Any = whisper
+        self.whisper: Any = whisper
         self.alignment_heads = alignment_heads
         self.encoder = TorchEncoder(whisper)
-        self.n_mels = int(self._whisper.config.num_mel_bins)
-        self.n_vocab = int(self._whisper.config.vocab_size)
-        self.n_text_ctx = int(self._whisper.config.max_target_positions)
-        self.device: torch.device = self._whisper.device
-        self.dtype: torch.dtype = self._whisper.dtype
+        self.n_mels = int(whisper.config.num_mel_bins)
+        self.n_vocab = int(whisper.config.vocab_size)
+        self.n_text_ctx = int(whisper.config.max_target_positions)
+        self.dtype: torch.dtype = whisper.dtype
 
     def encode(
         self, features: NDArray[np.float32], *, is_padded: bool = False
@@ -69,12 +68,7 @@ class TorchNetwork:
         return self._new_batch(ROUNDING) if self.dtype == torch.float32 else None
 
     def _new_batch(self, rounding: Rounding) -> TorchBatch:
-        return TorchBatch(
-            self._whisper,
-            self.encoder,
-            alignment_heads=self.alignment_heads,
-            rounding=rounding,
-        )
+        return TorchBatch(self.whisper, self.encoder, self.alignment_heads, rounding)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -126,7 +120,7 @@ class TorchBatch:
     """
 
     def __init__(
-        self, whisper: Any, encoder: TorchEncoder, *, alignment_heads: Heads, rounding: Rounding
+        self, whisper: Any, encoder: TorchEncoder, alignment_heads: Heads, rounding: Rounding
     ) -> None:
         config = whisper.config
         self._whisper = whisper

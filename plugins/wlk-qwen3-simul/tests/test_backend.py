@@ -81,6 +81,19 @@ def test_eight_streams_with_eight_languages_each_force_and_report_their_own(
         assert all(front == ids[: len(front)] for ids in forced[language])
 
 
+def test_warmup_forces_a_word(backend, vocabulary):
+    """The forward over the KV cache has committed text after the audio, as those of streams."""
+    network, parts = backend.engine.network, []
+    forward = network.forward
+    network.forward = lambda cache, new, **options: (
+        parts.append(list(new[-1])) or forward(cache, new, **options)
+    )
+    backend.warmup()
+    word = vocabulary.encode("a")
+
+    assert any(word == ids[first : first + len(word)] for ids in parts for first in range(len(ids)))
+
+
 def test_alignatt_is_refused_where_the_heads_are_unknown(backend):
     """It decides by them which words are final; LocalAgreement takes only times from them."""
     engine = attrs.evolve(backend.engine, has_known_heads=False)

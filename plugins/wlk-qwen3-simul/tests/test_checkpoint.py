@@ -125,13 +125,6 @@ def test_a_head_of_its_own_is_loaded(altered, load):
     assert own == pytest.approx(embedding + 1)
 
 
-def test_a_tied_head_may_be_in_the_file(altered, load):
-    """Some programs write the embedding twice."""
-    _, embedding, own = load(altered(weights=head(lambda embedding: embedding.clone())))
-
-    assert embedding.tolist() == own.tolist()
-
-
 def test_a_tied_head_with_weights_of_its_own_is_refused_on_mlx(altered, load):
     """MLX would drop these weights; transformers keeps them."""
     directory = altered(weights=head(lambda embedding: embedding + 1))
@@ -222,10 +215,8 @@ def test_a_checkpoint_declares_its_settings(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "truncated"),
         ('{"compute_type": "int8"}', "Invalid enum value 'int8' - at `$.compute_type`"),
         ('{"languages": ["tlh"]}', "at `$.languages[0]`"),
-        ('{"languages": []}', "of length >= 1 - at `$.languages`"),
         ('{"buffer_seconds": 60}', "`float` <= 25.0 - at `$.buffer_seconds`"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The settings of a checkpoint, the requests that they refuse, and its generation config."""
+"""The files beside the weights: settings, generation config, tokenizer; what they refuse."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
 import wlk_whisper
-from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
+from wlk_whisper.checkpoint import Checkpoint, GenerationConfig
+from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper_digits import checkpoint_directory
 
-
-def test_a_directory_without_settings_has_no_limits(tmp_path):
-    """Most checkpoints have no wlk.json."""
-    assert Checkpoint(name="small") == Checkpoint.read(tmp_path, name="small")
+DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 
 
 def test_settings_are_read_from_the_directory(tmp_path):
@@ -28,10 +27,8 @@ def test_settings_are_read_from_the_directory(tmp_path):
 
 def test_the_two_formats_of_the_digits_declare_the_same():
     """They are one model, so languages, dtype and buffer are the same."""
-    bundled = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
-
-    assert Checkpoint.read(bundled, name="digits") == Checkpoint.read(
-        transformers_digits(), name="digits"
+    assert Checkpoint.read(DIGITS, name="digits") == Checkpoint.read(
+        checkpoint_directory(), name="digits"
     )
 
 
@@ -75,14 +72,56 @@ def test_heads_and_first_tokens_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "{", '{"alignment_heads": [2, 1]}', '{"alignment_heads": [[1]]}',
-     '{"alignment_heads": {"2": 1}}', '{"begin_suppress_tokens": ["x"]}',
-     '{"begin_suppress_tokens": 220}'],
-)  # fmt: skip
+    "text", ["", '{"alignment_heads": [[1]]}', '{"begin_suppress_tokens": ["x"]}']
+)
 def test_an_invalid_file_is_named(tmp_path, text):
     """An invalid file never counts as a missing one."""
     (tmp_path / "generation_config.json").write_text(text, encoding="utf-8")
 
     with pytest.raises(ModelNotFoundError, match=r"generation_config\.json is (damaged|invalid)"):
         GenerationConfig.read(tmp_path)
+
+
+def test_a_tokenizer_is_read_completely():
+    """Text becomes ids and text again, and the special tokens have their ids."""
+    hf_tokenizer = read_tokenizer(DIGITS, n_vocab=51_865)
+    ids = hf_tokenizer.encode(" one, zwei, 三", add_special_tokens=False).ids
+
+    assert " one, zwei, 三" == hf_tokenizer.decode(ids)
+    assert 50258 == hf_tokenizer.token_to_id("<|startoftranscript|>")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"[]", b"{}", b"\xff\xfe", (DIGITS / "tokenizer.json").read_bytes()[:100_000]],
+    ids=["empty", "a list", "nothing", "no text", "cut off"],
+)
+def test_a_damaged_tokenizer_is_named_with_a_remedy(tmp_path, damaged):
+    """A download that was cut off is an error, and so is JSON of another kind."""
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(damaged)
+
+    with pytest.raises(
+        ModelNotFoundError,
+        match=r"tokenizer\.json is (damaged|invalid|not a tokenizer): .*copy",
+    ) as caught:
+        read_tokenizer(tmp_path, n_vocab=51_865)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_tokenizer_is_named(tmp_path):
+    """The error names the path of the missing file."""
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is missing"):
+        read_tokenizer(tmp_path, n_vocab=51_865)
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path):
+    """Decoding would fail in its first step."""
+    content = json.dumps({"model": {"type": "WordLevel", "vocab": {"one": 0}, "unk_token": "one"}})
+    (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match="and it has no such token"):
+        read_tokenizer(tmp_path, n_vocab=51_865)
+    with pytest.raises(ModelNotFoundError, match="and it has it as 50258 of 50000 rows"):
+        read_tokenizer(DIGITS, n_vocab=50_000)

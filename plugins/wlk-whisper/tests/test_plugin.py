@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.models import list_models
-from wlk_whisper.plugin import FASTER_WHISPER, MLX_WHISPER, OPENAI_API, WHISPER, wlk_backends
+from wlk_whisper.plugin import FASTER_WHISPER, MLX_WHISPER, OPENAI_API, WHISPER
 
 LOCAL = [FASTER_WHISPER, MLX_WHISPER, WHISPER]
 
@@ -34,15 +34,3 @@ def test_an_endpoint_is_used_when_it_is_named_and_its_models_are_hosted(tmp_path
     assert "api_key" not in {option.name for option in OPENAI_API.options}
     assert {"hosted"} == {row.state for row in rows}
     assert ["whisper-1"] == [row.name for row in rows if row.is_default]
-
-
-def test_alignatt_is_the_default_where_it_is_possible():
-    """The first policy of a spec is its default; the one for recordings comes last."""
-    policies = {spec.name: spec.policies for spec in wlk_backends()}
-
-    assert {
-        "faster-whisper": ("local-agreement", "long-form"),
-        "mlx-whisper": ("alignatt", "local-agreement", "long-form"),
-        "openai-api": ("local-agreement", "long-form"),
-        "whisper": ("alignatt", "local-agreement", "long-form"),
-    } == policies

@@ -13,9 +13,11 @@ from wlk_core.plugins import (
     SAMPLE_RATE,
     AlignAtt,
     AlignAttRecognizer,
+    AlignedWord,
     LoadedBackend,
     LocalAgreementRecognizer,
     OptionError,
+    Word,
 )
 from wlk_qwen3_simul.engine.alignment_heads import (
     DETECT_COMMAND,
@@ -24,6 +26,7 @@ from wlk_qwen3_simul.engine.alignment_heads import (
     unknown_heads,
 )
 from wlk_qwen3_simul.engine.decoder import CachedDecoder, transcribe
+from wlk_qwen3_simul.engine.detokenize import WordToken
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
 from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
@@ -116,15 +119,23 @@ def open_stream(
 
 
 def warmup(engine: Engine, calls: EngineCalls) -> None:
-    """Run the model on silence as streams run it: a first call, and one over the KV cache."""
+    """
+    Run the model on silence as streams run it: a first call, and one over the KV cache.
+
+    Silence has no words, so one is forced on the second call as committed text is.
+    """
     decode = calls.wrap(CachedDecoder(engine, DecodingOptions(max_new_tokens=2)))
     language = (engine.checkpoint.languages or ("en",))[0]
-    for seconds in (1, 2):
+    tokens = tuple(
+        WordToken(token, -1, index) for index, token in enumerate(engine.vocabulary.encode("a"))
+    )
+    word = AlignedWord(word=Word(0.0, 0.5, "a"), frames=(0,) * len(tokens), tokens=tokens)
+    for seconds, context in ((1, ()), (2, (word,))):
         decode(
             np.zeros(seconds * SAMPLE_RATE, dtype=np.float32),
             first_sample=0,
             remainder_samples=0,
-            context=(),
+            context=context,
             prompt="",
             language=language,
             is_last=False,

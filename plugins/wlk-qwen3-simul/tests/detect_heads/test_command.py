@@ -116,14 +116,6 @@ def test_without_torch_the_command_names_what_installs_it(manifest, monkeypatch,
     assert "pip install 'wlk-qwen3-simul[torch]'" in errors
 
 
-def test_a_missing_device_is_reported_in_one_line(manifest, monkeypatch, capsys):
-    """The message is that of the backend, and comes before anything is loaded."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
-    arguments = ["--manifest", manifest, "--output", "heads.json", "--device", "cuda"]
-    assert "has no device cuda here" in failure(capsys, "digits", *arguments)
-
-
 @pytest.mark.slow
 def test_the_command_finds_the_heads_that_the_digits_ship_with(manifest, tmp_path, capsys):
     """Clips of other voices give the same row, and heads that include the best ones."""

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import OptionError
 from wlk_qwen3_simul.detect_heads.scores import Scores, choose, token_seconds
 from wlk_qwen3_simul.engine.frames import token_count
 
@@ -66,12 +65,3 @@ def test_heads_far_below_the_best_are_left_out():
     scores.add(rows[None], SPANS)
 
     assert ((0, 0), (0, 2)) == choose(scores, "mine", clips=1).pairs
-
-
-def test_a_model_without_alignment_heads_is_refused():
-    """The message names what to check."""
-    scores = Scores.zero(1, 2)
-    scores.add(np.stack([attention_to([5.9] * 6)] * 2)[None], SPANS)
-
-    with pytest.raises(OptionError, match=r"no head of mine attends to the .*word times"):
-        choose(scores, "mine", clips=1)

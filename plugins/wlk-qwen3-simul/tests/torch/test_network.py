@@ -12,7 +12,6 @@ import torch
 import transformers
 
 from wlk_conformance.testing import connected_digits
-from wlk_qwen3_simul.engine.decoding import decode
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.frames import LEAD_SAMPLES
 from wlk_qwen3_simul.torch.checkpoint import load_model
@@ -109,27 +108,3 @@ def test_cached_positions_are_those_of_a_fresh_forward(network):
     assert fresh.ids.tolist() == cached.ids.tolist()
     assert cached.logprobs == pytest.approx(fresh.logprobs, abs=1e-5)
     assert cached.attention == pytest.approx(fresh.attention, abs=1e-6)
-
-
-def test_greedy_tokens_are_those_of_forwards_over_everything(model, network):
-    """Our decoding emits the tokens of the model's own forward without a cache."""
-    encoded = IncrementalEncoder(network).encode(AUDIO[:50_000], first_sample=0)
-    span = (len(BEFORE), len(BEFORE) + encoded.tokens)
-    result = decode(
-        network,
-        network.new_kv_cache(),
-        [BEFORE, *encoded.windows],
-        forced=AFTER,
-        draft=(),
-        room=8,
-        ends=frozenset(),
-        audio=span,
-    )
-    theirs: list[int] = []
-    with torch.inference_mode():
-        for _ in range(8):
-            text = model.get_input_embeddings()(torch.tensor([theirs], dtype=torch.long))
-            output = model(inputs_embeds=torch.cat([embed_all(model, encoded), text], dim=1))
-            theirs.append(int(output.logits[0, -1].argmax()))
-
-    assert theirs == list(result.ids)

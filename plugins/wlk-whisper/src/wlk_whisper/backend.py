@@ -18,20 +18,25 @@ from wlk_core.plugins import (
     LongFormRecognizer,
     Word,
 )
+from wlk_whisper.checkpoint import GenerationConfig
 from wlk_whisper.engine.alignatt import transcribe_aligned
+from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine, transcribe
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.prompt import MAX_PROMPT_TOKENS
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tokenizers import Tokenizer as HfTokenizer
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Hypothesis, Recognizer, StreamConfig
     from wlk_whisper.checkpoint import Checkpoint
-    from wlk_whisper.engine.passes import Passes
+    from wlk_whisper.engine.network import Network, Passes
 
-__all__ = ["decoding_options", "loaded_backend", "window_recognizer"]
+__all__ = ["decoding_options", "network_backend", "window_recognizer"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +48,42 @@ LONG_FORM_BEAM_SIZE = 5  # Whisper's own for recordings
 WARMUP_WORD = " a"  # any text of one token
 
 
-def loaded_backend(spec: BackendSpec, engine: WhisperEngine) -> LoadedBackend[WhisperEngine]:
-    """Return the backend of *engine*."""
+def network_backend(
+    spec: BackendSpec,
+    directory: Path,
+    checkpoint: Checkpoint,
+    hf_tokenizer: HfTokenizer,
+    *,
+    new_network: Callable[..., Network],
+    shape: tuple[int, int, int],
+    alignment_heads: str | None,
+    saved_heads: Iterable[tuple[int, int]] | None = None,
+) -> LoadedBackend[WhisperEngine]:
+    """
+    Return the backend of a network, which *new_network* makes with its alignment heads.
+
+    See `choose_alignment_heads` for the *shape*, the option and the heads among the weights.
+
+    Raises:
+        ModelNotFoundError: the generation config in *directory* is invalid.
+        OptionError: the alignment heads do not fit the model.
+
+    """
+    generation_config = GenerationConfig.read(directory)
+    heads = choose_alignment_heads(
+        alignment_heads,
+        generation_config.alignment_heads,
+        saved_heads,
+        name=checkpoint.name,
+        shape=shape,
+    )
+    engine = WhisperEngine(
+        network=new_network(alignment_heads=heads.pairs),
+        hf_tokenizer=hf_tokenizer,
+        checkpoint=checkpoint,
+        alignment_heads=heads,
+        begin_suppress_tokens=generation_config.begin_suppress_tokens,
+    )
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 

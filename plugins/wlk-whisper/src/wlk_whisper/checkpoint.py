@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from wlk_core.models import Index, read_json_table
+from wlk_core.models import Index, locate, read_json_table
 from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_whisper.models import DIGITS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenizers import Tokenizer as HfTokenizer
 
+    from wlk_core.plugins import BackendSpec
     from wlk_whisper.engine.features import AudioContext
 
-__all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "transformers_digits"]
+__all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "find_model"]
 
 # A longer buffer is decoded more often, a shorter one gives less context.  Half of it stays when it
 # is cut.  On 158 s of English with tiny.en and AlignAtt, 10.1 % of the words were wrong where a cut
 # left the newest words only, and 7.2 % so, for a quarter more encoder frames.
 BUFFER_SECONDS = 8.0
+
+Task = Literal["transcribe", "translate"]
 
 
 class GenerationConfig(Struct, frozen=True, kw_only=True):
@@ -37,13 +41,7 @@ class GenerationConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, directory: Path) -> GenerationConfig:
-        """
-        Return the generation config in *directory*, empty where there is no file.
-
-        Raises:
-            ModelNotFoundError: the file exists and is invalid.
-
-        """
+        """Return the config in *directory*, empty where there is none; see `read_json_table`."""
         return msgspec.convert(read_json_table(directory / "generation_config.json", cls), cls)
 
 
@@ -51,36 +49,22 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     """
     Limits and defaults of a checkpoint; a ``wlk.json`` in its directory declares them.
 
-    Attributes:
-        name: a size, a repository or a directory.
-        languages: the languages it was trained for; None for all of Whisper's.
-        tasks: the tasks it was trained for; None for all.
-        dtype: the arithmetic it needs; None leaves it to the backend.
-        takes_shorter_input: it was trained on windows shorter than 30 s.
-        buffer_seconds: the buffer length of its best accuracy.
-        cpu_threads: the number of threads on which it runs fastest; None leaves it to the engine.
-
+    None leaves the choice to the backend: all languages and tasks of Whisper, its own arithmetic
+    and number of threads.
     """
 
-    name: str = ""
+    name: str = ""  #: a size, a repository or a directory
     languages: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
-    tasks: Annotated[tuple[Literal["transcribe", "translate"], ...], Meta(min_length=1)] | None = (
-        None
-    )
+    tasks: Annotated[tuple[Task, ...], Meta(min_length=1)] | None = None
     dtype: str | None = None
+    #: It was trained on windows shorter than 30 s.
     takes_shorter_input: bool = msgspec.field(default=False, name="shorter_input")
     buffer_seconds: Annotated[float, Meta(ge=2, le=25)] = BUFFER_SECONDS
     cpu_threads: Annotated[int, Meta(ge=0, le=1024)] | None = None
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """
-        Return the settings of *directory*, the defaults where it declares none.
-
-        Raises:
-            ModelNotFoundError: its wlk.json is damaged, or has an invalid value.
-
-        """
+        """Return the settings of *directory*, the defaults where it has none; see `read_json`."""
         table = read_json_table(directory / "wlk.json", cls)
         return msgspec.convert(table | {"name": name}, cls)
 
@@ -131,19 +115,26 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return audio_context or ("fitted" if self.takes_shorter_input else "padded")
 
 
-def transformers_digits() -> Path:
+def find_model(
+    spec: BackendSpec, model: str | None, *, cache_dir: str | None
+) -> tuple[Path, Checkpoint]:
     """
-    Return the directory of the digits checkpoint in transformers' format.
+    Return the directory of *model*, and its settings; the digits are in transformers' format.
 
     Raises:
-        ModelNotFoundError: its distribution is not installed.
+        ModelNotFoundError: the model is missing, or the distribution of the digits.
 
     """
-    try:
-        from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
-    except ImportError as error:
-        raise ModelNotFoundError(
-            "the model digits of this backend is in wlk-whisper-digits, which is not installed; "
-            "install it with: pip install wlk-whisper-digits"
-        ) from error
-    return checkpoint_directory()
+    name = model or str(spec.default_model)
+    bundled = {}
+    if name == DIGITS:
+        try:
+            from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
+        except ImportError as error:
+            raise ModelNotFoundError(
+                "the model digits of this backend is in wlk-whisper-digits, which is not "
+                "installed; install it with: pip install wlk-whisper-digits"
+            ) from error
+        bundled[DIGITS] = checkpoint_directory()
+    directory = locate(name, spec=spec, bundled=bundled, cache_dir=cache_dir)
+    return directory, Checkpoint.read(directory, name=name)

@@ -1,4 +1,4 @@
-"""Size aliases and the repositories of each, one table for each format of weights."""
+"""Languages of Whisper, size aliases, and their repositories for each format of weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ __all__ = [
     "FASTER_WHISPER_FILES",
     "FASTER_WHISPER_MODELS",
     "HOSTED_MODELS",
+    "LANGUAGES",
     "MLX_FILES",
     "MLX_MODELS",
     "TRANSFORMERS_FILES",
@@ -14,6 +15,17 @@ __all__ = [
 ]
 
 DIGITS = "digits"  #: the bundled checkpoint
+
+# In the order of their tokens (openai/whisper, whisper/tokenizer.py); "yue" came with large-v3.
+LANGUAGES = (
+    "en", "zh", "de", "es", "ru", "ko", "fr", "ja", "pt", "tr", "pl", "ca", "nl", "ar", "sv", "it",
+    "id", "hi", "fi", "vi", "he", "uk", "el", "ms", "cs", "ro", "da", "hu", "ta", "no", "th", "ur",
+    "hr", "bg", "lt", "la", "mi", "ml", "cy", "sk", "te", "fa", "lv", "bn", "sr", "az", "sl", "kn",
+    "et", "mk", "br", "eu", "is", "hy", "ne", "mn", "bs", "kk", "sq", "sw", "gl", "mr", "pa", "si",
+    "km", "sn", "yo", "so", "af", "oc", "ka", "be", "tg", "sd", "gu", "am", "yi", "lo", "uz", "fo",
+    "ht", "ps", "tk", "nn", "mt", "sa", "lb", "my", "bo", "tl", "mg", "as", "tt", "haw", "ln", "ha",
+    "ba", "jw", "su", "yue",
+)  # fmt: skip
 
 _SIZES = (
     "tiny", "tiny.en", "base", "base.en", "small", "small.en", "medium", "medium.en", "large-v1",

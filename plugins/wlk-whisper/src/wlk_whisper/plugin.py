@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
-from wlk_whisper.languages import LANGUAGES
 from wlk_whisper.models import (
     FASTER_WHISPER_FILES,
     FASTER_WHISPER_MODELS,
     HOSTED_MODELS,
+    LANGUAGES,
     MLX_FILES,
     MLX_MODELS,
     TRANSFORMERS_FILES,
@@ -22,13 +22,7 @@ from wlk_whisper.models import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "FASTER_WHISPER",
-    "MLX_WHISPER",
-    "OPENAI_API",
-    "WHISPER",
-    "wlk_backends",
-]
+__all__ = ["FASTER_WHISPER", "MLX_WHISPER", "OPENAI_API", "WHISPER", "wlk_backends"]
 
 CAPABILITIES = frozenset(
     {
@@ -187,8 +181,7 @@ OPENAI_API = BackendSpec(
             default=30.0,
             minimum=0.1,
             maximum=600.0,
-            help="seconds after which a call fails, all its attempts and the pauses between them "
-            "included",
+            help="seconds after which a request that the endpoint does not answer has failed",
         ),
         Option(
             name="max_retries",

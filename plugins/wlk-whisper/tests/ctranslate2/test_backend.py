@@ -1,7 +1,8 @@
-"""faster-whisper as a backend: loading, and what it refuses."""
+"""faster-whisper as a backend: loading, its files, and what it refuses."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 import shutil
 
@@ -9,10 +10,13 @@ import ctranslate2
 from faster_whisper import WhisperModel
 from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ModelNotFoundError, OptionError, load_backend
 import wlk_whisper
+from wlk_whisper.ctranslate2.checkpoint import check_files, read_shapes
 
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 ALL_TYPES = ctranslate2.get_supported_compute_types("cpu")
@@ -68,48 +72,38 @@ def test_a_directory_without_a_model_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "threads"),
-    [({}, 1), ({"cpu_threads": "auto"}, 1), ({"cpu_threads": 2}, 2), ({"cpu_threads": 0}, 0)],
-    ids=["default", "auto", "two", "CTranslate2's choice"],
+    ("cores", "options", "threads", "workers"),
+    [
+        (8, {}, 1, 8),
+        (None, {"cpu_threads": "auto"}, 1, 1),
+        (8, {"cpu_threads": 3}, 3, 2),
+        (2, {"cpu_threads": 4}, 4, 1),
+        (8, {"cpu_threads": 0}, 0, 1),
+    ],
 )
-def test_the_digits_run_on_one_thread_unless_the_user_chooses(monkeypatch, options, threads):
-    """A tiny model is faster on one thread, so its checkpoint declares one."""
+def test_the_digits_run_on_one_thread_and_streams_share_the_cores(
+    monkeypatch, cores, options, threads, workers
+):
+    """A checkpoint declares its threads, and users choose others; 0 are all cores for each call."""
     chosen = []
 
     def record(*arguments, **values):
-        chosen.append(values["cpu_threads"])
-        return WhisperModel(*arguments, **values)
-
-    monkeypatch.setattr("wlk_whisper.ctranslate2.backend.WhisperModel", record)
-    load_backend("faster-whisper", "digits", **options).close()
-
-    assert [threads] == chosen
-
-
-@pytest.mark.parametrize(
-    ("cores", "threads", "workers"), [(8, 1, 8), (8, 3, 2), (2, 4, 1), (8, 0, 1), (None, 1, 1)]
-)
-def test_streams_share_the_cores_that_a_call_leaves_free(monkeypatch, cores, threads, workers):
-    """A worker runs on as many threads as a call has; 0 threads are all cores for each call."""
-    chosen = []
-
-    def record(*arguments, **values):
-        chosen.append(values["num_workers"])
+        chosen.append((values["cpu_threads"], values["num_workers"]))
         return WhisperModel(*arguments, **{**values, "num_workers": 1})
 
     monkeypatch.setattr("wlk_whisper.ctranslate2.backend.WhisperModel", record)
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    load_backend("faster-whisper", "digits", device="cpu", cpu_threads=threads).close()
+    load_backend("faster-whisper", "digits", device="cpu", **options).close()
 
-    assert [workers] == chosen
+    assert [(threads, workers)] == chosen
 
 
-@pytest.mark.parametrize("dtype", ["int8", "default", "fastest"])
+@pytest.mark.parametrize("dtype", ["auto", "int8", "default", "fastest"])
 def test_the_dtype_of_the_user_overrides_the_checkpoint(dtype):
     """CTranslate2's own choices have names of their own, because auto is the checkpoint's."""
     with load_backend("faster-whisper", "digits", device="cpu", dtype=dtype) as loaded:
-        expected = {"int8": {"int8_float32"}, "default": {"float32"}}
-        assert loaded.engine.compute_type in expected.get(dtype, ALL_TYPES)
+        expected = {"auto": {"float32"}, "int8": {"int8_float32"}, "default": {"float32"}}
+        assert loaded.engine.model.model.compute_type in expected.get(dtype, ALL_TYPES)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +119,68 @@ def test_a_checkpoint_without_a_dtype_runs_in_int8_on_x86(
     monkeypatch.setattr("platform.machine", lambda: machine)
 
     with load_backend("faster-whisper", str(directory), device="cpu") as loaded:
-        assert compute_type == loaded.engine.compute_type
+        assert compute_type == loaded.engine.model.model.compute_type
 
 
-def test_the_digits_checkpoint_runs_in_float32(backend):
-    """The checkpoint declares float32, because int8 costs a small model its accuracy."""
-    assert "float32" == backend.engine.compute_type
+def test_names_and_shapes_are_read():
+    """The numbers are passed over."""
+    shapes = read_shapes(DIGITS / "model.bin")
+
+    assert 138 == len(shapes)
+    assert (51865, 64) == shapes["decoder/embeddings/weight"]
+    assert () == shapes["encoder/num_heads"]
+
+
+@pytest.mark.parametrize("length", [0, 12, 100, 10_000, 1_000_000])
+def test_a_model_that_was_cut_off_is_named(tmp_path, length):
+    """A download that ended early is one line."""
+    (tmp_path / "model.bin").write_bytes((DIGITS / "model.bin").read_bytes()[:length])
+
+    with pytest.raises(ModelNotFoundError, match=r"model\.bin could not be loaded") as caught:
+        read_shapes(tmp_path / "model.bin")
+    assert "\n" not in str(caught.value)
+
+
+def test_another_model_is_named(tmp_path):
+    """CTranslate2 has models for texts, too."""
+    content = (DIGITS / "model.bin").read_bytes().replace(b"WhisperSpec", b"TransfoSpec")
+    (tmp_path / "model.bin").write_bytes(content)
+
+    with pytest.raises(ModelNotFoundError, match="contains a 'TransfoSpec', expected a Whisper"):
+        read_shapes(tmp_path / "model.bin")
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_shapes_or_an_error_in_one_line(tmp_path_factory, content):
+    """No content has an error of its own."""
+    path = tmp_path_factory.getbasetemp() / "model.bin"
+    path.write_bytes((DIGITS / "model.bin").read_bytes()[:22] + content)
+    try:
+        assert isinstance(read_shapes(path), dict)
+    except ModelNotFoundError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config.json", {"alignment_heads": [[10**6, 0]]}, "names the layer 1000000, which the"),
+        ("config.json", {"alignment_heads": [[0]]}, r"length 2, got 1 - at `\$\.alignment_heads"),
+        ("config.json", {"suppress_ids": None}, r"got `null` - at `\$\.suppress_ids"),
+        ("preprocessor_config.json", {"n_fft": 10**9}, "`int` <= 400"),
+        ("preprocessor_config.json", {"hop_length": 0}, "`int` >= 160"),
+        ("preprocessor_config.json", {"chunk_length": 10**6}, "`int` <= 30"),
+        ("preprocessor_config.json", {"feature_size": 128}, "feature_size=128, and the weights"),
+        ("vocabulary.json", ["a"], "it has 1 tokens, and the weights have 51865"),
+    ],
+)
+def test_files_that_contradict_each_other_are_refused(tmp_path, file, change, message):
+    """The message names the file and the key."""
+    shutil.copytree(DIGITS, tmp_path, dirs_exist_ok=True)
+    if isinstance(change, dict):
+        change = json.loads((tmp_path / file).read_text(encoding="utf-8")) | change
+    (tmp_path / file).write_text(json.dumps(change), encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        check_files(tmp_path)
+    assert file in str(caught.value)

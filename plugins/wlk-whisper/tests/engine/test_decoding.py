@@ -9,8 +9,7 @@ import pytest
 
 from wlk_whisper.engine.decoding import LOOP_REPEATS, decode
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
-from wlk_whisper.engine.network import DecoderOutput
-from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.network import DecoderOutput, run_alone
 
 EOT, SOT, NO_SPEECH, TIMESTAMPS = 20, 21, 22, 25
 PROMPT = (SOT, 23)
@@ -123,75 +122,10 @@ def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
     assert np.exp(log_softmax(logits[2])[NO_SPEECH]) == pytest.approx(result.no_speech_prob)
 
 
-class LoopingNetwork:
-    """Emit the same three words forever, after *loops_after* or whatever came before."""
-
-    n_text_ctx = 448
-
-    def __init__(self, loops_after=None):
-        self.loops_after = loops_after
-
-    def new_decoder(self, encoder_output):
-        """Return a decoder."""
-        self.inputs = []
-        return self
-
-    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
-        """Make the next of the three by far the likeliest."""
-        logits = np.zeros((len(tokens), len(tuple(logits_to_keep)), 40), dtype=np.float32)
-        self.inputs += tokens[0].tolist()
-        if self.loops_after not in (None, *self.inputs):
-            logits[:, -1, 15 if self.inputs[-1] == PROMPT[-1] else EOT] = 50.0
-            return DecoderOutput(logits=logits)
-        for row, token in enumerate(tokens[:, -1]):
-            logits[row, -1, {10: 11, 11: 12}.get(int(token), 10)] = 50.0
-        return DecoderOutput(logits=logits)
-
-    def reorder_cache(self, rows):
-        """Change nothing, because there is no cache."""
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_a_loop_ends_the_search(size):
-    """A decoder that repeats itself is stopped at the repetition that makes it a loop."""
-    result = decoded(
-        LoopingNetwork(), None, PROMPT, logit_filter=make_filter(), budget=400, beam_size=size
-    )
-
-    assert (10, 11, 12) * LOOP_REPEATS == result.tokens
-    assert (0, 3, len(result.tokens)) == (result.loop.start, result.loop.period, result.loop.end)
-    assert not result.has_ended
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_a_text_that_loops_after_earlier_text_is_decoded_without_it(size):
-    """The result is that of the prompt alone, and both searches count as work."""
-    network, options = LoopingNetwork(9), {"logit_filter": make_filter(), "budget": 400}
-    loop = decoded(network, None, (9, *PROMPT), beam_size=size, **options)
-    alone = decoded(network, None, PROMPT, beam_size=size, **options)
-    result = decoded(network, None, PROMPT, previous=(9,), beam_size=size, **options)
-
-    assert loop.loop is not None
-    assert (15,) == alone.tokens == result.tokens
-    assert alone.forced == result.forced
-    assert loop.work + alone.work == result.work
-
-
-@pytest.mark.parametrize(
-    ("prompt", "budget"), [((), 3), (PROMPT, 0), ((SOT,) * 64, 3)], ids=["empty", "none", "full"]
-)
-def test_a_search_without_room_is_refused(toy, prompt, budget):
-    """A prompt that fills the decoder is a mistake of the caller."""
-    network = toy()
-
-    with pytest.raises(ValueError, match="expected a prompt of 1 to 63 tokens"):
-        decoded(network, encode(network), prompt, logit_filter=make_filter(), budget=budget)
-
-
 class ScriptedNetwork:
     """A decoder whose logits are a function of all of its input tokens."""
 
-    n_text_ctx = 100
+    n_text_ctx = 448
 
     def __init__(self, logits):
         self.logits = logits
@@ -205,7 +139,7 @@ class ScriptedNetwork:
     def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
         """Return the logits after every row."""
         self.rows = [row + tuple(new) for row, new in zip(self.rows, tokens.tolist(), strict=True)]
-        last = np.stack([self.logits(row[len(PROMPT) :]) for row in self.rows])
+        last = np.stack([self.logits(row) for row in self.rows])
         return DecoderOutput(logits=np.repeat(last[:, None], len(logits_to_keep), axis=1))
 
     def reorder_cache(self, rows):
@@ -213,13 +147,56 @@ class ScriptedNetwork:
         self.rows = [self.rows[row] for row in rows]
 
 
+def looping(loops_after=None):
+    """Return logits of three words that repeat for ever, after *loops_after* or any text."""
+
+    def logits(row):
+        word = {10: 11, 11: 12}.get(row[-1], 10)
+        if loops_after not in (None, *row):
+            word = 15 if row[-1] == PROMPT[-1] else EOT
+        return 50.0 * (np.arange(40) == word).astype(np.float32)
+
+    return logits
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_loop_ends_the_search(size):
+    """A decoder that repeats itself is stopped at the repetition that makes it a loop."""
+    result = decoded(
+        ScriptedNetwork(looping()),
+        None,
+        PROMPT,
+        logit_filter=make_filter(),
+        budget=400,
+        beam_size=size,
+    )
+
+    assert (10, 11, 12) * LOOP_REPEATS == result.tokens
+    assert (0, 3, len(result.tokens)) == (result.loop.start, result.loop.period, result.loop.end)
+    assert not result.has_ended
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_text_that_loops_after_earlier_text_is_decoded_without_it(size):
+    """The result is that of the prompt alone, and both searches count as work."""
+    network, options = ScriptedNetwork(looping(9)), {"logit_filter": make_filter(), "budget": 400}
+    loop = decoded(network, None, (9, *PROMPT), beam_size=size, **options)
+    alone = decoded(network, None, PROMPT, beam_size=size, **options)
+    result = decoded(network, None, PROMPT, previous=(9,), beam_size=size, **options)
+
+    assert loop.loop is not None
+    assert (15,) == alone.tokens == result.tokens
+    assert alone.forced == result.forced
+    assert loop.work + alone.work == result.work
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_an_ended_text_is_kept_when_an_open_one_loops_after_its_end(size):
     """A beam continues after the end of the right text; what repeats itself there is not it."""
 
-    def logits(tokens):
+    def logits(inputs):
+        tokens, text = inputs[len(PROMPT) :], (1, 2, 5)
         row = np.zeros(40, dtype=np.float32)
-        text = (1, 2, 5)
         row[text[len(tokens)] if len(tokens) < len(text) else 4] = 8.0
         if len(tokens) == len(text):
             row[EOT] = 12.0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from types import SimpleNamespace
+
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
 from wlk_conformance.testing import noise
+from wlk_core.plugins import LoadedBackend
+from wlk_whisper.backend import _open_stream, _warm_up
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
@@ -17,11 +20,11 @@ from wlk_whisper.engine.engine import (
     WhisperEngine,
     transcribe,
 )
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
-from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding, run_alone
+from wlk_whisper.plugin import WHISPER
 
-HF_TOKENIZER = read_tokenizer(BUNDLED / TOKENIZER_FILE)
+HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 SOT, EOT, NO_SPEECH, NO_TIMESTAMPS = 50258, 50257, 50362, 50363
 AUDIO = noise(3.0, level=0.1, seed=1)
 
@@ -37,7 +40,8 @@ class ScriptedNetwork:
     A network that emits *tokens* after any prompt, and attends to them in order.
 
     Text token i is attended to from frame ``25 i`` on.  *languages* are ranked as they stand;
-    *no_speech_prob* is the probability of no speech.
+    *no_speech_prob* is the probability of no speech.  A pass whose attention is requested may fail
+    or return none.
     """
 
     tokens: tuple = ()
@@ -48,8 +52,11 @@ class ScriptedNetwork:
     n_mels: int = 80
     alignment_heads: tuple = ((0, 0), (1, 0))
     rounding: Rounding = ALONE
+    has_attention: bool = True
+    fails_with: type[Exception] | None = None
     inputs: list = attrs.Factory(list)
     windows: list = attrs.Factory(list)
+    aligned: int = 0
 
     def encode(self, features, *, is_padded=False):
         """Record the window."""
@@ -84,7 +91,10 @@ class ScriptedDecoder:
         rows = [self._logits(first + index) for index in range(tokens.shape[1])]
         logits = np.stack([rows[index] for index in logits_to_keep])[None]
         attention = None
-        if output_attention:
+        if output_attention and self.network.fails_with:
+            raise self.network.fails_with
+        if output_attention and self.network.has_attention:
+            self.network.aligned += 1
             start = self.inputs.index(NO_TIMESTAMPS)
             attention = np.full((2, len(rows), self.frames), 1e-3, dtype=np.float32)
             for row in range(len(rows)):
@@ -111,21 +121,21 @@ class ScriptedDecoder:
             odds = np.log(self.network.no_speech_prob / (1 - self.network.no_speech_prob))
             logits[NO_SPEECH] = others + odds
         text = inputs[inputs.index(SOT) + 3 :]
-        if NO_TIMESTAMPS not in inputs and len(inputs) >= inputs.index(SOT) + 3:
+        if NO_TIMESTAMPS in inputs:
+            logits[EOT] = 40.0
+        elif len(inputs) >= inputs.index(SOT) + 3:
             script = (*self.network.tokens, EOT)
             logits[script[min(len(text), len(script) - 1)]] = 40.0
         return logits
 
 
-def engine_of(network, languages=None):
+def engine_of(network, languages=None, *, are_known=True):
     """Return an engine around *network* whose checkpoint knows *languages*."""
     return WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="script", languages=languages),
-        alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
+        alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
     )
 
 
@@ -258,3 +268,44 @@ def test_a_decoder_that_does_not_stop_is_stopped():
 
     assert hypothesis.work.decoder_forwards < 16 + 15 * 3
     assert len(hypothesis.words) <= 12
+
+
+def backend_on(network, **options):
+    """Return the backend of *network*."""
+    engine = engine_of(network, **options)
+    return LoadedBackend(WHISPER, engine, open_stream=_open_stream, warmup=_warm_up)
+
+
+@pytest.mark.parametrize(("are_known", "aligned"), [(True, 2), (False, 1)])
+def test_warmup_runs_the_text_its_alignment_and_alignatt_where_its_heads_are_known(
+    are_known, aligned
+):
+    """The passes with attention are those of a stream; AlignAtt refuses unknown heads."""
+    network = ScriptedNetwork()
+    backend_on(network, are_known=are_known).warmup()
+
+    assert aligned == network.aligned < len(network.inputs)
+
+
+def test_warmup_raises_errors_of_passes_with_attention():
+    """A pass without attention does not prove that one with attention runs."""
+    with pytest.raises(MemoryError):
+        backend_on(ScriptedNetwork(fails_with=MemoryError), are_known=False).warmup()
+    with pytest.raises(ValueError, match="expected the requested cross attention"):
+        backend_on(ScriptedNetwork(has_attention=False)).warmup()
+
+
+def test_engine_calls_of_two_streams_are_taken_together():
+    """The core takes calls together whose functions are equal."""
+    backend, passed = backend_on(ScriptedNetwork()), []
+    calls = SimpleNamespace(wrap_batch=lambda function: passed.append(function) or function)
+    config = SimpleNamespace(
+        policy="local-agreement",
+        task="transcribe",
+        language="en",
+        options=defaultdict(lambda: None),
+    )
+    for _ in range(2):
+        _open_stream(backend.engine, config, calls)
+
+    assert passed[0] == passed[1]

@@ -1,13 +1,15 @@
-"""The encoder's window around a stretch of audio."""
+"""The encoder's window around a stretch of audio, and the token budget of its text."""
 
 from __future__ import annotations
 
 from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.features import (
     WINDOW_MEL_FRAMES,
     audio_encoder_frames,
@@ -15,6 +17,10 @@ from wlk_whisper.engine.features import (
     silence_features,
     window_mel_frames,
 )
+from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper.engine.prompt import token_budget
+
+HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 
 
 @given(st.integers(1, 480_000))
@@ -51,3 +57,24 @@ def test_silence_has_the_features_of_zeros():
 def test_encoder_frames_are_those_that_the_audio_reaches(samples, frames):
     """A frame of 20 ms counts once its second mel frame has begun; there is at least one."""
     assert frames == audio_encoder_frames(samples)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("my", "ကျွန်တော်တို့ ဒီနေ့ အလုပ်သွားမယ်"),
+        ("bo", "བཀྲ་ཤིས་བདེ་ལེགས།"),
+        ("ka", "გამარჯობა დღეს სამსახურში მივდივარ"),
+        ("te", "ఈ రోజు నేను పనికి వెళ్తున్నాను"),
+        ("hi", "नमस्ते आज मैं काम पर जा रहा हूँ"),
+        ("en", "hello today I am going to work"),
+        ("ja", "こんにちは今日は仕事に行きます"),
+        ("ru", "привет сегодня я иду на работу"),
+    ],
+)
+def test_fast_speech_fits_the_budget_in_every_script(language, text):
+    """Fifteen characters a second fit, whatever their number of tokens."""
+    seconds = len(text) / 15
+    tokenizer = Tokenizer(HF_TOKENIZER, True, task="transcribe", language=language)
+
+    assert len(tokenizer.encode(text)) <= token_budget(round(16_000 * seconds), language)

@@ -11,8 +11,16 @@ import pytest
 
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, EncoderPass, Rounding
-from wlk_whisper.engine.passes import run, run_alone, run_together
+from wlk_whisper.engine.network import (
+    ALONE,
+    ChoiceTooClose,
+    DecoderOutput,
+    EncoderPass,
+    Rounding,
+    run,
+    run_alone,
+    run_together,
+)
 
 SOT, EOT = 21, 20
 ROUNDING = Rounding(margin=0.2, attention=0.05)
@@ -145,12 +153,13 @@ def test_a_choice_that_is_too_close_is_made_again_alone(toy):
 def test_what_a_call_raises_is_raised_for_the_batch(toy):
     """The caller makes each call again alone, so that the error reaches its own stream."""
     network = toy()
-    with pytest.raises(ValueError, match="a prompt of 1 to 63 tokens"):
-        run_together(
-            network,
-            NoisyBatch(network),
-            [partial(search, network), partial(search, network, prompt=())],
-        )
+
+    def broken():
+        yield EncoderPass(features=np.zeros((80, 8), dtype=np.float32))
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault"):
+        run_together(network, NoisyBatch(network), [partial(search, network), broken])
 
 
 def test_a_network_without_batches_runs_each_call_alone(toy):

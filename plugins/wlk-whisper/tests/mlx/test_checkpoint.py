@@ -13,9 +13,9 @@ from mlx import nn  # noqa: E402 -- only with MLX
 from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
 from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
 
-from wlk_core import BackendUnavailable, ModelNotFoundError  # noqa: E402 -- after the import that may skip
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend  # noqa: E402 -- after the import that may skip
 from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
-from wlk_whisper.mlx.checkpoint import convert_weights, load_model  # noqa: E402 -- needs MLX
+from wlk_whisper.mlx.checkpoint import convert_config, convert_weights, load_model  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
 from wlk_whisper_digits import checkpoint_directory  # noqa: E402 -- as above
 
@@ -40,18 +40,19 @@ def small_model():
     return whisper
 
 
-def save(directory, whisper=None, *, config=SMALL, npz=False, without=(), **weights):
+def save(
+    directory, whisper=None, *, config=SMALL, file="weights.safetensors", without=(), **weights
+):
     """Write a checkpoint as mlx-whisper's converter does, less *without*, with *weights*."""
     saved = parameters(whisper or small_model()) | weights
     saved = {key.replace("__", "."): value for key, value in saved.items()}
     for key in without:
         del saved[key]
-    if npz:
-        np.savez(
-            directory / "weights.npz", **{key: np.array(value) for key, value in saved.items()}
-        )
+    if file.endswith("npz"):
+        np.savez(directory / file, **{key: np.array(value) for key, value in saved.items()})
     else:
         mx.save_safetensors(str(directory / "weights.safetensors"), saved)
+        (directory / "weights.safetensors").rename(directory / file)
     (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return directory
 
@@ -59,7 +60,7 @@ def save(directory, whisper=None, *, config=SMALL, npz=False, without=(), **weig
 def test_the_digits_are_loaded_as_they_were_saved():
     """Every weight of the file is a parameter, and every parameter has one."""
     saved = convert_weights(mx.load(str(DIGITS / "model.safetensors")))
-    whisper = load_model(DIGITS, dtype=mx.float32).whisper
+    whisper = load_model(DIGITS, dtype=mx.float32)[0]
     loaded = parameters(whisper)
 
     assert saved.keys() == loaded.keys() - {"alignment_heads"}
@@ -68,10 +69,10 @@ def test_the_digits_are_loaded_as_they_were_saved():
         assert mx.array_equal(weight.astype(mx.float32), loaded[name]).item(), name
 
 
-@pytest.mark.parametrize("npz", [False, True], ids=["safetensors", "npz"])
-def test_both_kinds_of_weights_are_read(tmp_path, npz):
+@pytest.mark.parametrize("file", ["weights.safetensors", "weights.npz"])
+def test_both_kinds_of_weights_are_read(tmp_path, file):
     """mlx-community has either."""
-    loaded = load_model(save(tmp_path, npz=npz), dtype=mx.float32).whisper
+    loaded = load_model(save(tmp_path, file=file), dtype=mx.float32)[0]
 
     for name, weight in parameters(small_model()).items():
         assert mx.array_equal(weight, parameters(loaded)[name]).item(), name
@@ -83,14 +84,7 @@ def test_heads_among_the_weights_are_returned(tmp_path):
     exact = load_model(save(tmp_path, alignment_heads=heads), dtype=mx.float32)
     coarse = load_model(save(tmp_path, alignment_heads=heads.astype(mx.float16)), dtype=mx.float32)
 
-    assert ((0, 1), (1, 0)) == exact.alignment_heads == coarse.alignment_heads
-
-
-def test_a_checkpoint_without_heads_has_none(tmp_path):
-    """The default of mlx-whisper's modules is not information of the checkpoint."""
-    saved = save(tmp_path, without=["alignment_heads"])
-
-    assert load_model(saved, dtype=mx.float32).alignment_heads is None
+    assert ((0, 1), (1, 0)) == exact[1] == coarse[1]
 
 
 def test_packed_weights_count_with_all_their_bytes(tmp_path, monkeypatch):
@@ -113,14 +107,14 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
     """Its weights stay quantised; everything else runs in the requested type."""
     whisper = small_model()
     full = MlxNetwork(
-        load_model(save(tmp_path), dtype=mx.float32).whisper,
+        load_model(save(tmp_path), dtype=mx.float32)[0],
         alignment_heads=((1, 0),),
         stream=STREAM,
         dtype=mx.float32,
     )
     nn.quantize(whisper, group_size=64, bits=bits)
     save(tmp_path, whisper, config=SMALL | {"quantization": {"group_size": 64, "bits": bits}})
-    loaded = load_model(tmp_path, dtype=mx.float32).whisper
+    loaded = load_model(tmp_path, dtype=mx.float32)[0]
     quantised = MlxNetwork(
         loaded,
         alignment_heads=((1, 0),),
@@ -149,6 +143,7 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
             r"not in model: decoder\.lm_head\.weight",
         ),
         ({"decoder__ln__weight": mx.zeros(65)}, r"shape \(64,\) but received shape \(65,\)"),
+        ({"file": "model.bin"}, r"has no weights\.safetensors or weights\.npz"),
         ({"config": SMALL | {"n_text_layer": 3}}, "has n_text_layer=3, and the weights have 2;"),
         ({"config": [1]}, r"config\.json is invalid: Expected `object`"),
         (
@@ -191,15 +186,6 @@ def test_weights_with_other_quantisation_settings_are_refused(tmp_path, settings
         load_model(tmp_path, dtype=mx.float32)
 
 
-def test_a_directory_without_weights_is_named(tmp_path):
-    """The message has the names that weights have."""
-    (tmp_path / "config.json").write_text(json.dumps(SMALL), encoding="utf-8")
-    (tmp_path / "model.bin").write_bytes(b"")
-
-    with pytest.raises(ModelNotFoundError, match=r"has no weights\.safetensors or weights\.npz"):
-        load_model(tmp_path, dtype=mx.float32)
-
-
 @pytest.mark.parametrize("name", ["weights.safetensors", "weights.npz", "config.json"])
 def test_a_damaged_file_is_named(tmp_path, name):
     """A download that was cut off is never loaded as a model."""
@@ -209,3 +195,38 @@ def test_a_damaged_file_is_named(tmp_path, name):
 
     with pytest.raises(ModelNotFoundError, match=rf"{name} (cannot be read|is damaged)"):
         load_model(tmp_path, dtype=mx.float32)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("activation_function", "relu"), ("scale_embedding", True), ("tie_word_embeddings", False)],
+)
+def test_parts_that_mlx_whisper_does_not_compute_are_refused(tmp_path, key, value):
+    """The message names the entry of the config.json of transformers."""
+    config = json.loads((DIGITS / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(config | {key: value}), encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=f"{key}=.*MLX runs"):
+        load_model(tmp_path, dtype=mx.float32)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [[[7, 0], [25, 6]], [[layer, head] for layer in (2, 3) for head in range(4)]],
+    ids=["a parent's", "a converter's default"],
+)
+def test_uninformative_heads_leave_local_agreement_and_the_option(tmp_path, heads):
+    """A distilled model is loaded; only AlignAtt needs known heads."""
+    saved = convert_weights(mx.load(str(DIGITS / "model.safetensors")))
+    mx.save_safetensors(
+        str(tmp_path / "weights.safetensors"), saved | {"alignment_heads": mx.array(heads)}
+    )
+    config = convert_config(json.loads((DIGITS / "config.json").read_text(encoding="utf-8")))
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    with load_backend("mlx-whisper", str(tmp_path)) as distilled:
+        assert distilled.create_processor(policy="local-agreement")
+        with pytest.raises(OptionError, match=r"policy=alignatt.*alignment_heads=.*local-agree"):
+            distilled.create_processor(policy="alignatt")
+    with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0,3.1") as named:
+        assert named.create_processor(policy="alignatt")

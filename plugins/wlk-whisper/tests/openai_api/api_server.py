@@ -7,29 +7,38 @@ It really recognises digits, with the bundled checkpoint through faster-whisper.
 from __future__ import annotations
 
 from collections import deque
+from email import message_from_bytes
+from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 import json
 import re
 import sys
 import threading
+import wave
 
 import attrs
-from form_data import BadRequest, Part, parse_form, read_wav
+import numpy as np
 
-__all__ = ["FAULTS", "KEY", "MODEL", "AcceptedRequest", "DigitsServer", "response"]
+from wlk_conformance.testing import load_clip
+from wlk_core import load_backend
 
 KEY = "sk-loopback-0123456789"
 MODEL = "digits"
-MIN_SECONDS = 0.1  # as OpenAI's
+SEGMENT_WORDS = 4  # in the segments of a response
 
-# https://platform.openai.com/docs/api-reference/audio: optional and required fields.
+# https://platform.openai.com/docs/api-reference/audio: the fields of a request.
 FIELDS = {
     "/v1/audio/transcriptions": frozenset(
         {"file", "model", "language", "prompt", "response_format", "timestamp_granularities[]"}
     ),
     "/v1/audio/translations": frozenset({"file", "model", "prompt", "response_format"}),
 }
-REQUIRED = frozenset({"file", "model", "response_format"})
+EMPTY = {"text": "", "words": []}
+
+
+class BadRequest(Exception):  # noqa: N818 -- the name of the status
+    """The endpoint does not accept the request; the message has the reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,11 +49,6 @@ class AcceptedRequest:
     fields: dict[str, list[str]]
     audio: object = attrs.field(repr=False)
     headers: dict[str, str] = attrs.field(repr=False)
-
-    @property
-    def seconds(self):
-        """The length of the audio."""
-        return len(self.audio) / 16_000
 
 
 def response(status, body, *, content_type="application/json", **headers):
@@ -58,27 +62,44 @@ def response(status, body, *, content_type="application/json", **headers):
     return respond
 
 
+def transcribe(backend, audio=None, **arguments):
+    """Make one request of a backend, as a stream would."""
+    audio = load_clip("demo").audio[: 16_000 * 3] if audio is None else audio
+    return backend.engine.transcribe(audio, **{"prompt": "", "language": None, **arguments})
+
+
+def recording(languages, respond):
+    """Return a response that first appends the request's language to *languages*."""
+
+    def record_and_respond(handler):
+        languages.append(handler.language)
+        respond(handler)
+
+    return record_and_respond
+
+
+REJECTION = response(400, {"error": {"message": "Unsupported language"}})
+
+
 class DigitsServer(ThreadingHTTPServer):
     """
     The endpoint; `url` is its base URL.
 
     The functions in `next` respond to the next requests, one each, before any other handling.
     Requests are counted in `arrivals`.  Those whose number is in `fail_at` fail, each in one of the
-    ways that endpoints do.  `before_response`, where it is set, is called before any other
-    response.
+    ways that endpoints do.
     """
 
     daemon_threads = True
 
-    def __init__(self, recognizer):
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.recognizer = recognizer
+        self.backend = load_backend("faster-whisper", "digits", device="cpu", cpu_threads=1)
         self.next = deque()
         self.accepted = []
         self.rejections = []
         self.arrivals = 0
         self.fail_at = frozenset()
-        self.before_response = None
         self.lock = threading.Lock()
 
     @property
@@ -90,6 +111,34 @@ class DigitsServer(ThreadingHTTPServer):
         """Ignore clients that close the connection early, as they do at their limits."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
+
+    def transcribe(self, request):
+        """Return a verbose_json response."""
+        prompt, language = (request.fields.get(name, [None])[0] for name in ("prompt", "language"))
+        # The language is only repeated, because the checkpoint recognises English alone.
+        stream = self.backend.create_processor(
+            prompt=prompt, tick_seconds=10.0, buffer_seconds=25.0
+        )
+        stream.insert_audio_chunk(request.audio)
+        tokens = stream.finish().committed
+        stream.close()
+        parts = [
+            tokens[first : first + SEGMENT_WORDS] for first in range(0, len(tokens), SEGMENT_WORDS)
+        ]
+        answer = {
+            "language": language or "english",
+            "text": _text(tokens),
+            "segments": [
+                {"start": part[0].start, "end": part[-1].end, "text": f" {_text(part)}"}
+                for part in parts
+            ],
+        }
+        words = [{"word": _text([t]), "start": t.start, "end": t.end} for t in tokens]
+        return answer if "translations" in request.path else {**answer, "words": words}
+
+
+def _text(tokens):
+    return "".join(token.text for token in tokens).strip()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,23 +154,33 @@ class _Handler(BaseHTTPRequestHandler):
             prepared = self.server.next.popleft() if self.server.next else None
         if number in self.server.fail_at:
             prepared = FAULTS[number % len(FAULTS)]
+        form = message_from_bytes(
+            b"content-type: " + self.headers["content-type"].encode() + b"\r\n\r\n" + body,
+            policy=HTTP,
+        )
+        parts = [
+            (part.get_param("name", header="content-disposition"), part)
+            for part in form.iter_parts()
+        ]
+        fields = {}
+        for name, part in parts:
+            if name != "file":
+                fields.setdefault(name, []).append(part.get_payload(decode=True).decode())
+        self.language = fields.get("language", [None])[0]
         if prepared is not None:
-            self.language = _language_of(parse_form(self.headers["content-type"], body))
             prepared(self)
             return
-        if (before_response := self.server.before_response) is not None:
-            before_response()
         try:
-            request = self.accept(body)
+            request = self.accept(fields, [part for name, part in parts if name == "file"])
         except BadRequest as error:
             self.server.rejections.append(str(error))
             self.reject(400, str(error), "invalid_request_error")
             return
         if request is not None:
-            self.reply(200, json.dumps(self.server.recognizer.transcribe(request)).encode())
+            self.reply(200, json.dumps(self.server.transcribe(request)).encode())
 
-    def accept(self, body):
-        """Return the parsed request; None after rejecting it by its status."""
+    def accept(self, fields, files):
+        """Return the checked request; None after rejecting it by its status."""
         if self.headers["authorization"] != f"Bearer {KEY}":
             key = (self.headers["authorization"] or "").removeprefix("Bearer ")
             self.reject(401, f"Incorrect API key provided: {key}.", "invalid_api_key")
@@ -129,21 +188,23 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path not in FIELDS:
             self.reject(404, f"Invalid URL (POST {self.path})", None)
             return None
-        parts = parse_form(self.headers["content-type"], body)
-        fields: dict[str, list[str]] = {}
-        for part in parts:
-            if part.name not in FIELDS[self.path]:
-                raise BadRequest(f"unknown field {part.name!r}")
-            if part.name != "file":
-                fields.setdefault(part.name, []).append(part.body.decode())
-        file = _only_file(parts)
-        _check_fields(self.path, fields)
+        granularities = ["segment", "word"] if "transcriptions" in self.path else []
+        language = fields.get("language", ["en"])[0]
+        checks = {
+            "unknown fields": fields.keys() <= FIELDS[self.path],
+            "one file": len(files) == 1 and files[0].get_filename().endswith(".wav"),
+            "a WAV file": files and files[0].get("content-type") == "audio/wav",
+            "verbose_json": fields.get("response_format") == ["verbose_json"],
+            "granularities": sorted(fields.get("timestamp_granularities[]", [])) == granularities,
+            "empty fields": all(value for values in fields.values() for value in values),
+            "ISO-639-1": len(language) == 2 and language != "jw",
+        }
+        if faults := [name for name, is_right in checks.items() if not is_right]:
+            raise BadRequest(f"wrong: {', '.join(faults)}, got {fields}")
         if fields["model"] != [MODEL]:
             self.reject(404, f"The model `{fields['model'][0]}` does not exist", "model_not_found")
             return None
-        audio = read_wav(file.body)
-        if len(audio) < MIN_SECONDS * 16_000:
-            raise BadRequest("Audio file is too short. Minimum audio length is 0.1 seconds.")
+        audio = _read_wav(files[0].get_payload(decode=True))
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = AcceptedRequest(path=self.path, fields=fields, audio=audio, headers=headers)
         self.server.accepted.append(request)
@@ -157,21 +218,15 @@ class _Handler(BaseHTTPRequestHandler):
     def reply(self, status, data, content_type="application/json", headers=None):
         """Respond with *data*."""
         self.send_response(status)
-        self.send_header("content-type", content_type)
-        self.send_header("content-length", str(len(data)))
-        for name, value in (headers or {}).items():
+        named = {"content-type": content_type, "content-length": str(len(data))}
+        for name, value in (named | (headers or {})).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
     def break_off(self):
         """Announce a response, send its beginning and drop the connection."""
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", "1000")
-        self.end_headers()
-        self.wfile.write(b'{"text": "on')
-        self.wfile.flush()
+        self.reply(200, b'{"text": "on', headers={"content-length": "1000"})
         self.close_connection = True
 
     def drop(self):
@@ -193,32 +248,13 @@ FAULTS = (
 )
 
 
-def _language_of(parts: list[Part]) -> str | None:
-    return next((part.body.decode() for part in parts if part.name == "language"), None)
-
-
-def _only_file(parts: list[Part]) -> Part:
-    files = [part for part in parts if part.name == "file"]
-    if len(files) != 1:
-        raise BadRequest(f"expected one file, got {len(files)}")
-    if not (files[0].filename or "").endswith(".wav") or files[0].content_type != "audio/wav":
-        raise BadRequest(f"expected a .wav file, got {files[0].filename} {files[0].content_type}")
-    return files[0]
-
-
-def _check_fields(path, fields):
-    if missing := sorted(REQUIRED - {"file"} - fields.keys()):
-        raise BadRequest(f"missing fields: {', '.join(missing)}")
-    granularities = fields.get("timestamp_granularities[]", [])
-    if path.endswith("transcriptions") and sorted(granularities) != ["segment", "word"]:
-        raise BadRequest(f"expected the granularities word and segment, got {granularities}")
-    for name, values in fields.items():
-        if name != "timestamp_granularities[]" and len(values) != 1:
-            raise BadRequest(f"{name} occurs {len(values)} times")
-        if not all(values):
-            raise BadRequest(f"{name} is empty")
-    if fields["response_format"] != ["verbose_json"]:
-        raise BadRequest(f"expected verbose_json, got {fields['response_format']}")
-    language = fields.get("language", ["en"])[0]
-    if len(language) != 2 or language == "jw":
-        raise BadRequest(f"expected a language in ISO-639-1, got {fields['language']}")
+def _read_wav(file):
+    """Return float32[n] of a WAV file of 16-bit samples at 16 kHz in one channel."""
+    with wave.open(BytesIO(file)) as reader:
+        layout = (reader.getnchannels(), reader.getsampwidth(), reader.getframerate())
+        count, data = reader.getnframes(), reader.readframes(reader.getnframes())
+    if layout != (1, 2, 16_000) or len(data) != 2 * count or len(file) != 44 + len(data):
+        raise BadRequest(f"expected 1 channel, 2 bytes a sample at 16000 Hz, got {layout}")
+    if count < 1600:
+        raise BadRequest("Audio file is too short. Minimum audio length is 0.1 seconds.")
+    return np.frombuffer(data, "<i2").astype(np.float32) / 32768.0

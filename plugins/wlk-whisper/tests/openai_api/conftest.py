@@ -13,27 +13,19 @@ from wlk_core import load_backend
 sys.path[:0] = [str(Path(__file__).parent)]
 
 from api_server import KEY, MODEL, DigitsServer  # noqa: E402 -- found through the line above
-from recognition import DigitsRecognizer  # noqa: E402 -- as above
 
 
 @pytest.fixture(scope="session")
-def recognizer():
-    """Return the model of the endpoint, loaded once."""
-    loaded = DigitsRecognizer()
-    yield loaded
-    loaded.close()
-
-
-@pytest.fixture(scope="session")
-def session_endpoint(recognizer):
+def session_endpoint():
     """Serve on a port of its own until the tests end."""
-    server = DigitsServer(recognizer)
+    server = DigitsServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
     server.shutdown()
     thread.join()
     server.server_close()
+    server.backend.close()
 
 
 @pytest.fixture

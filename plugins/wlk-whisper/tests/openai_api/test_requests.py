@@ -1,4 +1,4 @@
-"""Requests to an endpoint: their fields, their audio and their number."""
+"""Requests to an endpoint: their fields, their audio and their number, and streams of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import pytest
 
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 
-from api_server import response
-from engine_call import EMPTY, REJECTION, recording, transcribe
+from api_server import EMPTY, REJECTION, recording, response, transcribe
 import numpy as np
 
-from wlk_conformance.testing import noise
+from wlk_conformance.testing import StreamDriver, connected_digits, load_clip, noise
 from wlk_core import BackendError, OptionError, load_backend
 
 
@@ -26,14 +25,10 @@ def test_a_request_has_model_format_and_granularities(load, server):
     } == request.fields
     assert "en" == hypothesis.language
     assert hypothesis.words
-
-
-def test_prompt_and_language_are_sent_with_the_call(load, server):
-    """The fields have the values of the call."""
     transcribe(load(), prompt="one two", language="en")
-    (request,) = server.accepted
+    fields = server.accepted[1].fields
 
-    assert (["one two"], ["en"]) == (request.fields["prompt"], request.fields["language"])
+    assert (["one two"], ["en"]) == (fields["prompt"], fields["language"])
 
 
 @pytest.mark.parametrize(
@@ -122,7 +117,7 @@ def test_a_warmup_is_a_second_of_silence(load, server):
     load().warmup()
     (request,) = server.accepted
 
-    assert 1.0 == request.seconds
+    assert 16_000 == len(request.audio)
     assert not request.audio.any()
 
 
@@ -132,3 +127,55 @@ def test_a_connection_without_encryption_is_a_warning(server, caplog):
     load_backend("openai-api", base_url=server.url).close()
 
     assert ["key and audio go to http://there.example/v1 without encryption"] == caplog.messages
+
+
+def streamed(backend, audio, **options):
+    """Return the driver of a finished stream of *audio*."""
+    driver = StreamDriver(backend.create_processor(**options))
+    driver.feed(audio)
+    driver.finish()
+    return driver
+
+
+def texts(words):
+    """Return words without their spacing."""
+    return [word.text.strip() for word in words]
+
+
+@pytest.mark.slow
+def test_a_detected_language_is_kept_for_the_stream(load, server):
+    """Once text is committed its language is sent with each request, in this stream only."""
+    backend = load()
+    streamed(backend, load_clip("demo").audio)
+    languages = [request.fields.get("language") for request in server.accepted]
+    first = languages.index(["en"])
+
+    assert [None] * first == languages[:first]
+    assert [["en"]] * (len(languages) - first) == languages[first:]
+    server.accepted.clear()
+    streamed(backend, load_clip("demo").audio[:32_000])
+    assert server.accepted[0].fields.get("language") is None
+
+
+@pytest.mark.slow
+def test_committed_text_is_the_prompt_once_its_audio_is_dropped(load, server):
+    """The initial prompt comes first; the end of the transcript follows it."""
+    streamed(load(), connected_digits(24, seed=60).audio, prompt="digits only")
+    prompts = [request.fields["prompt"][0] for request in server.accepted]
+
+    assert "digits only" == prompts[0]
+    assert prompts[-1].startswith("digits only ")
+    assert len(prompts[-1]) > len("digits only ")
+
+
+@pytest.mark.slow
+def test_a_translation_commits_whole_segments(load, server):
+    """A segment keeps its own times, because its words have none."""
+    driver = streamed(load(), load_clip("demo").audio, task="translate")
+    spoken = [" ".join(texts([token])).split() for token in driver.tokens]
+
+    assert {"/v1/audio/translations"} == {request.path for request in server.accepted}
+    assert texts(load_clip("demo").words) == [word for words in spoken for word in words]
+    assert max(map(len, spoken)) > 1
+    assert {None} == {token.detected_language for token in driver.tokens}
+    assert [] == server.rejections

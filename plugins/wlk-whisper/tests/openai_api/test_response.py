@@ -23,7 +23,6 @@ from wlk_whisper.openai_api.response import (
 
 WORDS = st.text("abcdeéßжщแมไทย漢字かな0123", min_size=1, max_size=6)
 GAPS = st.sampled_from([" ", ", ", ". ", " - ", "; ", "! ", "... ", " (", ' "', "\n"])
-TIGHT = st.sampled_from(["", "、", "。", "·", "-"])
 SECONDS = st.floats(-100.0, 100.0) | st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -87,21 +86,13 @@ def test_segments_without_speech_are_dropped_with_their_words():
     assert [" One."] == [word.text for word in response.timed_segments()]
 
 
-def test_a_dropped_segment_needs_no_word_times():
-    """Some servers drop the words of a pause and keep its text; only speech needs times."""
+def test_text_whose_words_have_no_times_is_refused():
+    """A server that ignores timestamp_granularities differs from one that found no speech."""
     pause = segment(" you", 0, 1, no_speech_prob=0.97)
-    for words in ([], None):
-        assert () == parse(text="you", words=words, segments=[pause]).timed_words()
-
-    assert () == parse(text="you", words=[word("thank", 0.2)], segments=[pause]).timed_words()
     with pytest.raises(ResponseError, match=r"got the text 'One\.' without `words`"):
         parse(text="One. you", words=[], segments=[segment(" One.", 0, 1), pause]).timed_words()
 
-
-def test_text_whose_words_have_no_times_is_refused():
-    """A server that ignores timestamp_granularities differs from one that found no speech."""
-    with pytest.raises(ResponseError, match=r"got the text 'hello there' without `words`"):
-        parse(text="hello there", segments=[segment(" hello there", 0, 1)]).timed_words()
+    assert () == parse(text="you", words=None, segments=[pause]).timed_words()
 
     assert () == parse(text="").timed_words()
     assert () == parse(text=" ...", words=[], segments=[]).timed_words()
@@ -135,13 +126,10 @@ def test_a_translation_is_timed_by_its_segments():
     ("body", "message"),
     [
         ("<html><title>Sign in</title></html>", "got a page of HTML: '<html>"),
-        ("  <!doctype html>", "a page of HTML"),
         (" " * (MAX_CHARACTERS + 1), "got 1048577 characters"),
         ('{"text": "on', "expected verbose_json, got '{\"text\": \"on' (JSON: Invalid JSON"),
         ('{"text": ' + "[" * 100_000, "Invalid JSON"),
-        ("[1]", "(JSON: Input should be an object)"),
         ('{"error": "no"}', "(text: Field required)"),
-        ('{"text": "a", "words": {}}', "(words: Input should be a valid "),
         ('{"text": "a", "words": [{"word": 1}]}', "(words.0.word: Input should be a valid string)"),
         (
             '{"text": "a", "words": [{"word": "a", "start": NaN, "end": 1}]}',
@@ -152,8 +140,7 @@ def test_a_translation_is_timed_by_its_segments():
             "(segments.0.end: Field required)",
         ),
     ],
-    ids=["HTML", "doctype", "long", "cut", "deep", "list", "no text", "table", "number", "NaN",
-         "no end"],
+    ids=["HTML", "long", "cut", "deep", "no text", "number", "NaN", "no end"],
 )  # fmt: skip
 def test_an_invalid_response_is_one_line(body, message):
     """The message has the beginning of the response, what is wrong with it, and the remedy."""
@@ -167,8 +154,11 @@ def test_an_invalid_response_is_one_line(body, message):
 
 
 def test_a_language_that_whisper_does_not_support_is_none():
-    """The language of a response is a declared code or None."""
-    for name, code in (("german", "de"), ("haitian creole", "ht"), ("yue", "yue"), ("x", None)):
+    """Names are those of openai/whisper, which endpoints report; codes are accepted, too."""
+    names = pytest.importorskip("mlx_whisper.tokenizer", exc_type=ImportError).TO_LANGUAGE_CODE
+    for name, code in names.items():
+        assert code == parse(text="", language=name.title()).language
+    for name, code in (("yue", "yue"), ("de", "de"), ("JV", "jw"), ("x", None)):
         assert code == parse(text="", language=name).language
 
 
@@ -231,43 +221,20 @@ def test_the_pieces_of_a_text_with_spaces_are_its_words(pairs, lead):
     text = lead + "".join(word + gap for word, gap in pairs)
     pieces = divide_text(words, text)
 
-    assert text == "".join(piece.text for piece in pieces)
-    assert list(range(len(words))) == [piece.word for piece in pieces]
-    assert all(word in piece.text for word, piece in zip(words, pieces, strict=True))
-    assert all(not piece.text[1:-1].strip() or piece.text.strip() for piece in pieces)
-
-
-@given(st.lists(st.tuples(st.text("漢字かなไท", min_size=1, max_size=3), TIGHT), min_size=1))
-def test_a_script_without_spaces_is_divided_where_its_words_are(pairs):
-    """Only the letters determine where a word ends."""
-    words = [word for word, _ in pairs]
-    text = "".join(word + gap for word, gap in pairs)
-    pieces = divide_text(words, text)
-
-    assert [word + gap for word, gap in pairs] == [piece.text for piece in pieces]
+    assert text == "".join(piece for *_, piece in pieces)
+    assert list(range(len(words))) == [index for index, *_ in pieces]
+    assert all(word in piece for word, (*_, piece) in zip(words, pieces, strict=True))
 
 
 @given(st.lists(WORDS, max_size=10), st.text("abß漢ไท, .-", max_size=40))
 def test_words_that_do_not_fit_never_lose_or_repeat_text(words, text):
     """Whatever an endpoint responds, the pieces joined are the text, or there are none."""
     pieces = divide_text(words, text)
-    positions = [piece.position for piece in pieces]
+    indices, positions = [index for index, *_ in pieces], [place for _, place, _ in pieces]
 
-    assert "".join(piece.text for piece in pieces) in (text, "")
-    assert sorted({piece.word for piece in pieces}) == [piece.word for piece in pieces]
+    assert "".join(piece for *_, piece in pieces) in (text, "")
+    assert sorted(set(indices)) == indices
     assert sorted(positions) == positions
-
-
-@given(st.lists(WORDS, min_size=1, max_size=8), st.integers(0, 7), st.integers(0, 7))
-def test_a_word_too_many_or_too_few_moves_no_other(words, dropped, added):
-    """Words in both the list and the text keep their pieces."""
-    text = "".join(f" {word}" for word in words)
-    bare = [word for index, word in enumerate(words) if index != dropped % len(words)]
-    bare.insert(added % (len(bare) + 1), "zzzz")
-    pieces = divide_text(bare, text)
-
-    assert "zzzz" not in "".join(piece.text for piece in pieces)
-    assert "".join(piece.text for piece in pieces) in (text, "")
 
 
 @pytest.mark.parametrize(
@@ -278,20 +245,17 @@ def test_a_word_too_many_or_too_few_moves_no_other(words, dropped, added):
         (["he", "shouts", "no"], 'he shouts "no"', ["he", " shouts", ' "no"']),
         (["well", "known"], "well-known", ["well-", "known"]),
         (["你好", "世界"], "你好,世界。", ["你好,", "世界。"]),
-        (["他说", "你好"], "他说「你好」", ["他说", "「你好」"]),
         (["สวัสดี", "ครับ"], "สวัสดีครับ", ["สวัสดี", "ครับ"]),
-        ([" Hello,", " world."], " Hello, world.", [" Hello,", " world."]),
         (["STRASSE"], "Straße", ["Straße"]),
         (["one", "three"], "one two three", ["one two", " three"]),
         (["one", "two", "three"], "one three", ["one", " three"]),
         (["five"], "5", []),
-        ([], "five", []),
         (["one"], "...", []),
     ],
 )  # fmt: skip
 def test_words_are_spelled_as_in_the_text(words, text, pieces):
     """A space precedes its word; punctuation follows its word unless it opens the next."""
-    assert pieces == [piece.text for piece in divide_text(words, text)]
+    assert pieces == [piece for *_, piece in divide_text(words, text)]
 
 
 @pytest.mark.parametrize(
@@ -325,4 +289,4 @@ def test_long_texts_that_differ_take_no_time(words, text):
     """A matcher that compares all letters would take hours; every letter has a word or none has."""
     pieces = divide_text(words, text)
 
-    assert pieces == () or text == "".join(piece.text for piece in pieces)
+    assert pieces == () or text == "".join(piece for *_, piece in pieces)

@@ -109,19 +109,9 @@ def widen_weight(directory):
         (configure(activation_function="wave"), "does not describe a Whisper: .*wave"),
         (remove("tokenizer.json"), r"tokenizer\.json is missing; .*or copy"),
     ],
-    ids=[
-        "no weights",
-        "a pickle",
-        "cut off",
-        "other names",
-        "other sizes",
-        "another matrix",
-        "another model",
-        "heads",
-        "activation",
-        "no tokenizer",
-    ],
-)
+    ids=["no weights", "a pickle", "cut off", "other names", "other sizes", "another matrix",
+         "another model", "heads", "activation", "no tokenizer"],
+)  # fmt: skip
 def test_an_invalid_model_is_named(copied, damage, message):
     """Never random weights, never a pickle: one line has the reason and the remedy."""
     damage(copied)

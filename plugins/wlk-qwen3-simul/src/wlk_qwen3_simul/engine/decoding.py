@@ -33,36 +33,21 @@ MIN_AUDIO_ATTENTION = 0.02  # share of the heads' attention below which the step
 
 @attrs.frozen
 class DecoderStep:
-    """
-    The decoder's output at one position.
-
-    Attributes:
-        token: the likeliest next token.
-        logprob: the logprob of that token.
-        frame: the alignment frame of the audio attended to most; None where less than
-            MIN_AUDIO_ATTENTION of the attention went to the audio.
-
-    """
+    """The decoder's output at one position: the likeliest next token, and its logprob."""
 
     token: int
     logprob: float
+    #: The alignment frame of the audio attended to most; None where less than MIN_AUDIO_ATTENTION
+    #: of the attention went to the audio.
     frame: int | None
 
 
 @attrs.frozen
 class AlignedToken:
-    """
-    A token of the text.
-
-    Attributes:
-        id: the token.
-        frame: the alignment frame it is spoken at, from the start of the audio.
-        logprob: its logprob.
-
-    """
+    """A token of the text, and its logprob."""
 
     id: int
-    frame: int
+    frame: int  #: the alignment frame it is spoken at, from the start of the audio
     logprob: float
 
 

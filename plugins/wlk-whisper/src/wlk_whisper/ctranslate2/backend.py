@@ -75,7 +75,7 @@ def load(
     heads = check_files(directory)
     whisper = _load_model(directory, device, compute_type, cpu_threads)
     engine = FasterWhisperEngine(whisper, checkpoint, heads)
-    logger.info("%s runs in %s on %s", name, engine.compute_type, whisper.model.device)
+    logger.info("%s runs in %s on %s", name, whisper.model.compute_type, whisper.model.device)
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 

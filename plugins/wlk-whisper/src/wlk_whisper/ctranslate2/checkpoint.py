@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import struct
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -10,33 +9,19 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wlk_core.frameworks.memory import physical_memory, require_memory
-from wlk_core.models import (
-    Index,
-    Size,
-    TensorHeader,
-    TensorSize,
-    check_sizes,
-    read_json,
-    read_json_table,
-)
+from wlk_core.models import Index, Size, read_json, read_json_table
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_core.untrusted import one_line
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer, require_special_tokens
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_files", "read_model_header"]
+__all__ = ["check_files", "read_shapes"]
 
 REMEDY = "convert or pull it again"
 DEFAULT_MELS = 80  # of faster-whisper, where the file gives none
-
-
-# https://github.com/OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, _serialize
-TYPES = (("float32", 4), ("int8", 1), ("int16", 2), ("int32", 4), ("float16", 2), ("bfloat16", 2))
-VERSIONS = range(4, 7)  # with the type and the bytes of a variable; converters write 6 since 2021
-SPEC = "WhisperSpec"
 
 
 class _Config(Struct):  # ctranslate2 reads it by itself and takes no null
@@ -54,74 +39,71 @@ class _Features(Struct):
     chunk_length: Annotated[int, Meta(ge=1, le=30)] | UnsetType = UNSET
 
 
-_EMBEDDING = "decoder/embeddings/weight"
-_LAYER = "decoder/layer_{}/attention/linear_0/weight"
-_MELS = TensorSize("feature_size", ("encoder/conv1/weight",), axis=1)
-
-
 def check_files(directory: Path) -> AlignmentHeads:
     """
-    Check the files of a model against each other and against what Whisper needs.
+    Check the files of a model against each other.
 
     Returns:
         the alignment heads that CTranslate2 will use.
 
     Raises:
-        ModelNotFoundError: a file is damaged, or the sizes of two of them differ.
+        ModelNotFoundError: a file is damaged, or does not fit the weights.
         BackendUnavailable: the model does not fit into memory.
 
     """
-    config = read_json_table(directory / "config.json", _Config, remedy=REMEDY)
-    variables = read_model_header(directory / "model.bin")
+    weights = directory / "model.bin"
     require_memory(
         str(directory),
         # CTranslate2 reads the file into memory before it moves anything to a GPU.
-        needed=(directory / "model.bin").stat().st_size,
+        needed=weights.stat().st_size,
         available=physical_memory(),
         device="cpu",
         remedy="choose a smaller model",
     )
-    heads = config.get("alignment_heads") or []
-    for layer, _ in heads:
-        if _LAYER.format(layer) not in variables:  # CTranslate2 reads past the end of its layers
-            raise ModelNotFoundError(
-                f"{directory / 'config.json'} does not fit the weights: alignment_heads names the "
-                f"layer {layer}, which the decoder does not have; {REMEDY}"
-            )
-    features = directory / "preprocessor_config.json"
-    table = read_json_table(features, _Features, remedy=REMEDY)
-    sizes = {"feature_size": table.get("feature_size") or DEFAULT_MELS}
-    check_sizes(sizes, (_MELS,), variables, path=features, remedy=REMEDY)
-    rows = variables[_EMBEDDING].shape[0] if _EMBEDDING in variables else 0
+    config = read_json_table(directory / "config.json", _Config, remedy=REMEDY)
+    features = read_json_table(directory / "preprocessor_config.json", _Features, remedy=REMEDY)
     vocabulary = directory / "vocabulary.json"  # other converters write vocabulary.txt
     tokens = read_json(vocabulary, list[str], remedy=REMEDY)
-    if tokens is not None and len(tokens) < rows:  # CTranslate2 reads past the end of the list
-        raise ModelNotFoundError(
-            f"{vocabulary} does not fit the weights: it has {len(tokens)} tokens, and the weights "
-            f"have {rows}; {REMEDY}"
+    shapes = read_shapes(weights)
+    heads = tuple(sorted((layer, head) for layer, head in config.get("alignment_heads") or []))
+    mels = features.get("feature_size") or DEFAULT_MELS
+    # CTranslate2 reads past the end of its layers, and of a list of tokens that is too short.
+    for layer, _ in heads:
+        if f"decoder/layer_{layer}/attention/linear_0/weight" not in shapes:
+            raise _misfit(
+                directory / "config.json",
+                f"alignment_heads names the layer {layer}, which the decoder does not have",
+            )
+    if (found := (*shapes.get("encoder/conv1/weight", ()), 0, 0)[1]) != mels:
+        raise _misfit(
+            directory / "preprocessor_config.json",
+            f"it has feature_size={mels}, and the weights have {found}",
         )
+    rows = (*shapes.get("decoder/embeddings/weight", ()), 0)[0]
+    if tokens is not None and len(tokens) < rows:
+        raise _misfit(vocabulary, f"it has {len(tokens)} tokens, and the weights have {rows}")
     if rows and (directory / TOKENIZER_FILE).exists():
         # Read here first, because faster-whisper raises a bare Exception for a damaged file.
-        hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
-        require_special_tokens(hf_tokenizer, directory, n_vocab=rows)
+        read_tokenizer(directory, n_vocab=rows)
     # Without a list CTranslate2 takes the upper half of the layers.
-    pairs = tuple(sorted((layer, head) for layer, head in heads))
-    return AlignmentHeads(pairs=pairs, are_known=bool(pairs))
+    return AlignmentHeads(pairs=heads, are_known=bool(heads))
 
 
-def read_model_header(path: Path) -> dict[str, TensorHeader]:
+def _misfit(path: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(f"{path} does not fit the weights: {reason}; {REMEDY}")
+
+
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """
-    Return the variables of a model by their names.
+    Return the shapes of the variables of a model by their names.
 
     Raises:
-        ModelNotFoundError: the file is damaged: it ends early, or a variable has another size than
-            it declares; or it contains another model than a Whisper.
+        ModelNotFoundError: the file is damaged.
 
     """
     try:
-        size = path.stat().st_size
         with path.open("rb") as file:
-            return _read_variables(file, size)
+            return _read_shapes(file, path.stat().st_size)
     except (OSError, ValueError, struct.error) as error:
         raise ModelNotFoundError(
             f"{path} could not be loaded as a CTranslate2 Whisper model: "
@@ -129,28 +111,20 @@ def read_model_header(path: Path) -> dict[str, TensorHeader]:
         ) from error
 
 
-def _read_variables(file: BinaryIO, size: int) -> dict[str, TensorHeader]:
-    version = _number(file, "I")
-    if version not in VERSIONS:
-        raise ValueError(f"it has the unknown version {version}")
-    spec = _text(file)
-    if spec != SPEC:
-        raise ValueError(f"it contains a {spec[:60]!r}, expected a {SPEC}")
+def _read_shapes(file: BinaryIO, size: int) -> dict[str, tuple[int, ...]]:
+    # https://github.com/OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, _serialize
+    _number(file, "I")  # the version
+    if (spec := _text(file)) != "WhisperSpec":
+        raise ValueError(f"it contains a {spec[:60]!r}, expected a WhisperSpec")
     _number(file, "I")  # the revision of the spec
-    variables: dict[str, TensorHeader] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for _ in range(_number(file, "I")):
         name = _text(file)
-        shape = tuple(_number(file, "I") for _ in range(_number(file, "B")))
-        kind, length = _number(file, "B"), _number(file, "I")
-        end = file.seek(0, os.SEEK_CUR) + length
-        if kind >= len(TYPES) or end > size:
+        shapes[name] = tuple(_number(file, "I") for _ in range(_number(file, "B")))
+        _number(file, "B")  # the type
+        if file.seek(_number(file, "I"), os.SEEK_CUR) > size:
             raise ValueError(f"the variable {name[:60]!r} lies outside of the file")
-        dtype, item_bytes = TYPES[kind]
-        if math.prod(shape) * item_bytes != length:
-            raise ValueError(f"the size of {name[:60]!r} is not that of its shape")
-        variables[name] = TensorHeader(dtype, shape)
-        file.seek(end)
-    return variables
+    return shapes
 
 
 def _number(file: BinaryIO, kind: str) -> int:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.engine import DecodingOptions
-    from wlk_whisper.engine.features import AudioContext
     from wlk_whisper.engine.words import WordSpan
 
 __all__ = ["FasterWhisperEngine"]
@@ -54,11 +53,6 @@ class FasterWhisperEngine:
         return list(get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1]))
 
     @property
-    def compute_type(self) -> str:
-        """The arithmetic that the model actually runs in."""
-        return str(self.model.model.compute_type)
-
-    @property
     def is_multilingual(self) -> bool:
         """Whether the model has language and task tokens."""
         return bool(self.model.model.is_multilingual)
@@ -77,10 +71,25 @@ class FasterWhisperEngine:
         Words have times in seconds from the start of the audio and the mean probability of their
         tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
         """
+<<<<<<< HEAD
         encoder_output, work = self._encode(audio, options.context)
         probability = None
         if language is None and self.is_multilingual:
             language, probability = self._detect_language(encoder_output)
+=======
+        mel_frames = window_mel_frames(len(audio), options.context)
+        work = WorkCounters(encoder_frames=mel_frames)
+        encoder_output = self.model.encode(log_mel(self.model.feature_extractor, audio, mel_frames))
+        if options.context == "padded":
+            encoded = _on_host(encoder_output)
+            padded = np.concatenate((encoded, self._silence[:, encoded.shape[1] :]), axis=1)
+            encoder_output = StorageView.from_array(padded)
+        if language is None and self.is_multilingual:
+            ranked = self.model.model.detect_language(encoder_output)[0]
+            codes = [token.strip("<|>") for token, _ in ranked]
+            known = self.checkpoint.languages or codes
+            language = next(code for code in codes if code in known)
+>>>>>>> cut-plugins
             work += WorkCounters(decoder_positions=1, decoder_forwards=1)
         language = language or "en"
         tokenizer = self._tokenizer(language, options.task)
@@ -103,24 +112,13 @@ class FasterWhisperEngine:
             work=work + alignment_work,
         )
 
-    def _encode(
-        self, audio: NDArray[np.float32], context: AudioContext
-    ) -> tuple[StorageView, WorkCounters]:
-        """Return the encoder output of *audio* in its window."""
-        mel_frames = window_mel_frames(len(audio), context)
-        output = self.model.encode(log_mel(self.model.feature_extractor, audio, mel_frames))
-        if context == "padded":
-            encoded = _on_host(output)
-            padded = np.concatenate((encoded, self._silence[:, encoded.shape[1] :]), axis=1)
-            output = StorageView.from_array(padded)
-        return output, WorkCounters(encoder_frames=mel_frames)
-
     @cached_property
     def _silence(self) -> NDArray[np.float32]:
         """The encoder output float32[1, frames, width] of 30 s of silence."""
         bands = len(self.model.feature_extractor.mel_filters)
         return _on_host(self.model.encode(silence_features(bands)))
 
+<<<<<<< HEAD
     def _detect_language(self, encoder_output: StorageView) -> tuple[str, float]:
         """Return the likeliest language of the checkpoint, and its probability among them."""
         ranked = self.model.model.detect_language(encoder_output)[0]
@@ -130,6 +128,8 @@ class FasterWhisperEngine:
         total = sum(probabilities.get(code, 0.0) for code in languages)
         return language, probabilities[language] / total
 
+=======
+>>>>>>> cut-plugins
     def _tokenizer(self, language: str, task: str) -> Tokenizer:
         return Tokenizer(
             self.model.hf_tokenizer, self.is_multilingual, task=task, language=language

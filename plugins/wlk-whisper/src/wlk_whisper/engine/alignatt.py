@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
-    from wlk_whisper.engine.passes import Passes
+    from wlk_whisper.engine.network import Passes
     from wlk_whisper.engine.prompt import Prompt
 
 __all__ = ["transcribe_aligned"]
@@ -67,12 +67,13 @@ def transcribe_aligned(
         audio, options.context, language
     )
     tokenizer = engine.tokenizer(language, options.task)
+    committed = max(0, round(context[-1].word.end * SAMPLE_RATE)) if context else 0
     forced = build_prompt(
         tokenizer,
         prefix=[token for word in context for token in word.tokens if isinstance(token, int)],
         static_prompt=static_prompt,
         scrolling_prompt=prompt,
-        budget=token_budget(_new_samples(audio, context), language, task=options.task),
+        budget=token_budget(len(audio) - min(committed, len(audio)), language, task=options.task),
         n_text_ctx=engine.network.n_text_ctx,
     )
     logit_filter = engine.logit_filter(tokenizer, has_timestamps=False)
@@ -93,16 +94,16 @@ def transcribe_aligned(
     work += result.work
     if not forced.prefix and contains_no_speech(result):
         return AlignedHypothesis(language=language, work=work)
-    lag = engine.alignment_heads.lag_seconds
     words, detokenised = _new_words(
         tokenizer,
         result,
         forced,
         audio_frames=audio_encoder_frames(len(audio)),
-        lag_seconds=lag,
+        lag_seconds=engine.alignment_heads.lag_seconds,
         is_last=is_last,
     )
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
+<<<<<<< HEAD
     return AlignedHypothesis(
         words=_with_times(words, context, audio),
         language=language,
@@ -115,6 +116,12 @@ def _new_samples(audio: NDArray[np.float32], context: tuple[AlignedWord, ...]) -
     """Return how many samples follow the last committed word."""
     end = context[-1].word.end if context else 0.0
     return len(audio) - round(min(max(0.0, end), len(audio) / SAMPLE_RATE) * SAMPLE_RATE)
+=======
+    kept = drop_loop([new.word for new in words])
+    tightened = tighten_to_speech([*(old.word for old in context), *kept], audio)[len(context) :]
+    timed = [attrs.evolve(new, word=word) for new, word in zip(words, tightened, strict=False)]
+    return AlignedHypothesis(words=tuple(timed), language=language, work=work)
+>>>>>>> cut-plugins
 
 
 def _new_words(
@@ -163,13 +170,3 @@ def _new_words(
         for span in spans
     ]
     return words, 2 * len(tokens)
-
-
-def _with_times(
-    words: list[AlignedWord], context: tuple[AlignedWord, ...], audio: NDArray[np.float32]
-) -> tuple[AlignedWord, ...]:
-    """Return *words* without a loop at their end and without silence in their spans."""
-    kept = drop_loop([new.word for new in words])
-    committed = [old.word for old in context]
-    tightened = tighten_to_speech([*committed, *kept], audio)[len(context) :]
-    return tuple(attrs.evolve(new, word=word) for new, word in zip(words, tightened, strict=False))

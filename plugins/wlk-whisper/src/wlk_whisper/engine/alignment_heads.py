@@ -94,15 +94,14 @@ def choose_alignment_heads(
     weights: Iterable[tuple[int, int]] | None = None,
     *,
     name: str,
-    n_layers: int,
-    n_heads: int,
-    n_vocab: int,
+    shape: tuple[int, int, int],
 ) -> AlignmentHeads:
     """
     Return the alignment heads: those of the option, else the model's, else the published ones.
 
     The option is ``"layer.head,layer.head"``, the model's are those of its *generation_config* or
-    among its *weights*, and *name* is a size, a repository or a directory.
+    among its *weights*, *name* is a size, a repository or a directory, and *shape* has the layers
+    of the decoder, the heads of each and the rows of the vocabulary.
 
     Distilled checkpoints often keep the list of their parent, most of whose layers are gone.  Heads
     that the decoder does not have do not fail the load: a warning names them, and the model's own
@@ -112,6 +111,7 @@ def choose_alignment_heads(
         OptionError: the option is not such a list, or names a head that the model does not have.
 
     """
+    n_layers, n_heads, _ = shape
     if option is not None:
         pairs = _pairs(option.split(","))
         if not pairs:
@@ -150,7 +150,6 @@ def choose_alignment_heads(
         elif own not in ((), uninformative):
             return AlignmentHeads(pairs=own, are_known=True)
     # A model with the heads of another was distilled from it, so its shape does not count either.
-    shape = (n_layers, n_heads, n_vocab)
     sizes = [size for size, (own_shape, _) in _PUBLISHED.items() if own_shape == shape]
     if len(sizes) > 1:
         sizes = [size for size in sizes if size in name]

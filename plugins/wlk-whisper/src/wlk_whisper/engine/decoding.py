@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.network import (
         Decoder,
         DecoderOutput,
-        EncoderOutput,
         Network,
+        Passes,
         Rounding,
     )
-    from wlk_whisper.engine.passes import Passes
 
 __all__ = ["LOOP_MAX_TOKENS", "LOOP_REPEATS", "DecodingResult", "decode"]
 
@@ -36,38 +35,25 @@ LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
 
 @attrs.frozen(kw_only=True, eq=False)
 class DecodingResult:
-    """
-    The best hypothesis of a search.
+    """The best hypothesis of a search."""
 
-    Attributes:
-        tokens: the text after the prompt, timestamps included, the end of text excluded.
-        forced: how many tokens the text was forced to begin with.
-        logprobs: float32[tokens], after the logit filter.
-        cross_attention: float32[heads, rows, frames] or None.  Row i belongs to the i-th input
-            token, counted from the start of the prompt, and predicted token i + 1.  The last row
-            predicted the end of text or, where that is missing, the last token.
-        no_speech_prob: the probability of no speech; 0 where the prompt has no start of transcript.
-        has_ended: whether the text ends with the end of text; false where the budget or a loop cut
-            it.
-        loop: the repetition that stopped the search, as indices of `tokens`.
-        rounding: of all numbers.
-
-    """
-
-    tokens: tuple[int, ...]
-    forced: int
-    logprobs: NDArray[np.float32]
+    tokens: tuple[int, ...]  #: after the prompt; with timestamps, without the end of text
+    forced: int  #: how many tokens the text was forced to begin with
+    logprobs: NDArray[np.float32]  #: float32[tokens], after the logit filter
+    #: float32[heads, rows, frames] or None.  Row i belongs to the i-th input token, counted from
+    #: the start of the prompt, and predicted token i + 1.  The last row predicted the end of text
+    #: or, where that is missing, the last token.
     cross_attention: NDArray[np.float32] | None
-    no_speech_prob: float
-    has_ended: bool
-    loop: Loop | None
+    no_speech_prob: float  #: 0 where the prompt has no start of transcript
+    has_ended: bool  #: with the end of text, and was not cut by the budget or a loop
+    loop: Loop | None  #: the repetition that stopped the search, as indices of `tokens`
     work: WorkCounters
-    rounding: Rounding = ALONE
+    rounding: Rounding = ALONE  #: of all numbers
 
 
 def decode(
     network: Network,
-    encoder_output: EncoderOutput,
+    encoder_output: Any,
     prompt: Sequence[int],
     *,
     logit_filter: LogitFilter,
@@ -89,23 +75,17 @@ def decode(
         encoder_output: the audio.
         prompt: the start of transcript and the committed prefix.
         logit_filter: the tokens that may follow.
-        budget: the maximum number of tokens, at most as many as the decoder has positions for.
+        budget: the maximum number of tokens, cut to the positions that the decoder has left.
         previous: tokens of earlier text, which precede the prompt.
         beam_size: number of hypotheses kept.
         output_attention: whether cross attention is returned.
 
     Raises:
-        ValueError: the prompt is empty or has no positions left for a token.
         ChoiceTooClose: a choice may be another one in a pass without other streams.
 
     """
     forced = [*previous, *prompt]
     room = min(budget, network.n_text_ctx - len(forced))
-    if not forced or room < 1:
-        raise ValueError(
-            f"expected a prompt of 1 to {network.n_text_ctx - 1} tokens and a budget of at "
-            f"least 1, got {len(forced)} and {budget}"
-        )
     work = WorkCounters()
     while True:
         decoder = network.new_decoder(encoder_output)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
-from wlk_whisper.engine.network import DecoderPass, EncoderPass
-from wlk_whisper.engine.passes import run
+from wlk_whisper.engine.network import DecoderPass, EncoderPass, run
 from wlk_whisper.engine.prompt import previous_tokens, token_budget
 from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
-from wlk_whisper.languages import LANGUAGES
+from wlk_whisper.models import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from faster_whisper.feature_extractor import FeatureExtractor
-    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
     from tokenizers import Tokenizer as HfTokenizer
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.features import AudioContext
-    from wlk_whisper.engine.network import DecoderOutput, EncoderOutput, Network
-    from wlk_whisper.engine.passes import Passes
+    from wlk_whisper.engine.network import DecoderOutput, Network, Passes
     from wlk_whisper.engine.words import WordSpan
 
 __all__ = [
@@ -63,26 +61,21 @@ class WhisperEngine:
     """
     A loaded network with what decoding needs beside it; calls may come from any thread.
 
-    Attributes:
-        network: runs the layers.
-        hf_tokenizer: the tokenizer.json of the model.
-        tokenizer_class: makes a tokenizer of a language and a task from it.
-        feature_extractor: makes log-mel features with as many bands as the network takes.
-        checkpoint: limits and defaults of the model.
-        alignment_heads: the heads whose attention times the words.
-        begin_suppress_tokens: tokens that a transcript must not begin with; None means a blank and
-            the end of text.
-
+    A transcript must not begin with *begin_suppress_tokens*; None means a blank and the end of
+    text.
     """
 
     network: Network
     hf_tokenizer: HfTokenizer
-    tokenizer_class: Callable[..., Tokenizer]
-    feature_extractor: FeatureExtractor
     checkpoint: Checkpoint
     alignment_heads: AlignmentHeads
     begin_suppress_tokens: tuple[int, ...] | None = None
+    _feature_extractor: FeatureExtractor = attrs.field(init=False)
     _non_speech_tokens: tuple[int, ...] = attrs.field(init=False)  # the same in every language
+
+    @_feature_extractor.default
+    def _make_feature_extractor(self) -> FeatureExtractor:
+        return FeatureExtractor(feature_size=self.network.n_mels)
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
@@ -96,29 +89,21 @@ class WhisperEngine:
         return self.network.n_vocab >= MULTILINGUAL_ROWS
 
     def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
-        """
-        Return the answers of engine calls of several streams, each as alone.
-
-        What a call raises is raised for all: repeat each of them alone.  The core takes streams
-        together because this method is equal for all of them; a partial would not be.
-        """
+        """Return the answers of engine calls of several streams, each as alone."""
+        # A method, because the core takes calls together whose functions are equal.
         return run(self.network, calls)
 
     def encode(
         self, audio: NDArray[np.float32], context: AudioContext, language: str | None
-    ) -> Passes[tuple[EncoderOutput, str, float | None, WorkCounters]]:
+    ) -> Passes[tuple[Any, str, float | None, WorkCounters]]:
         """
         Return the encoder output of *audio* in its window, its language, and the work counters.
 
         Where *language* is None it is detected among those of the checkpoint, and its probability
         precedes the counters.  An English-only model takes no pass for it.
-
-        Raises:
-            ChoiceTooClose: the language may be another one in a pass without other streams.
-
         """
         mel_frames = window_mel_frames(len(audio), context)
-        features = log_mel(self.feature_extractor, audio, mel_frames)
+        features = log_mel(self._feature_extractor, audio, mel_frames)
         encoder_output = yield EncoderPass(features=features, is_padded=context == "padded")
         work = WorkCounters(encoder_frames=mel_frames)
         probability = None
@@ -127,13 +112,9 @@ class WhisperEngine:
             work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
         return encoder_output, language or "en", probability, work
 
-    def _detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, float]]:
-        candidates = self.checkpoint.languages or LANGUAGES
-        ids = {
-            code: self.hf_tokenizer.token_to_id(f"<|{code}|>")
-            for code in LANGUAGES
-            if code in candidates
-        }
+    def _detect_language(self, encoder_output: Any) -> Passes[tuple[str, float]]:
+        codes = self.checkpoint.languages or LANGUAGES
+        ids = {code: self.hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
         start = self.hf_tokenizer.token_to_id("<|startoftranscript|>")
         output: DecoderOutput = yield DecoderPass(
             decoder=self.network.new_decoder(encoder_output),
@@ -159,9 +140,7 @@ class WhisperEngine:
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
-        return self.tokenizer_class(
-            self.hf_tokenizer, self.is_multilingual, task=task, language=language
-        )
+        return Tokenizer(self.hf_tokenizer, self.is_multilingual, task=task, language=language)
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
         """Return the filter of tokens that the decoder may emit."""
@@ -175,7 +154,7 @@ class WhisperEngine:
     def align(
         self,
         tokenizer: Tokenizer,
-        encoder_output: EncoderOutput,
+        encoder_output: Any,
         tokens: Sequence[int],
         samples: int,
     ) -> Passes[tuple[tuple[WordSpan, ...], WorkCounters]]:
@@ -221,13 +200,7 @@ class WhisperEngine:
 
 
 def contains_no_speech(result: DecodingResult) -> bool:
-    """
-    Return whether the window has no words because its probability of no speech is too high.
-
-    Raises:
-        ChoiceTooClose: the probability is so close to the threshold that rounding may decide.
-
-    """
+    """Return whether the window has no words because its probability of no speech is too high."""
     # A probability moves by less than the logits that it comes from.
     result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
     return result.no_speech_prob > NO_SPEECH_THRESHOLD
@@ -246,12 +219,7 @@ def transcribe(
 
     The text is decoded with timestamps, as in Whisper's training, and aligned in a second pass
     without them.  Words have times in seconds from the start of the audio and the mean probability
-    of their tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no
-    words.
-
-    Raises:
-        ChoiceTooClose: a choice may be another one in a pass without other streams.
-
+    of their tokens.
     """
     encoder_output, language, probability, work = yield from engine.encode(
         audio, options.context, language

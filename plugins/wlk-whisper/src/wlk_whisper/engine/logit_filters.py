@@ -51,15 +51,10 @@ class LogitFilter:
         begin_suppress_tokens: Sequence[int] | None = None,
     ) -> Self:
         """
-        Return the filter of a vocabulary.
+        Return the filter of a vocabulary, with non-speech tokens (brackets, notes) to suppress.
 
-        Args:
-            tokenizer: supplies the ids of the special tokens.
-            has_timestamps: whether the text contains timestamps.
-            suppress_tokens: non-speech tokens (brackets, notes, ...).
-            begin_suppress_tokens: from the checkpoint's generation config; None means a blank
-                and the end of text, the defaults of openai/whisper.
-
+        A text must not begin with *begin_suppress_tokens*; None means a blank and the end of text,
+        the defaults of openai/whisper.
         """
         first = (
             (tokenizer.encode(" ")[0], tokenizer.eot)
@@ -83,10 +78,7 @@ class LogitFilter:
         """
         Return the log-probabilities float32[vocabulary] of the token after *tokens*.
 
-        Args:
-            logits: float32[vocabulary], not changed.
-            tokens: all tokens after the prompt.
-            rounding: of the logits.
+        *logits*, float32[vocabulary], are not changed; *tokens* are all tokens after the prompt.
 
         Raises:
             ChoiceTooClose: text and timestamps are so close that rounding may decide.

@@ -21,17 +21,14 @@ from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from wlk_core.models import TensorHeader
 
 __all__ = [
     "TOKENIZER_FILE",
-    "check_config",
     "read_checkpoint",
     "read_tokenizer",
-    "require_special_tokens",
 ]
 
 REMEDY = "pull or convert the model again"
@@ -100,14 +97,6 @@ def read_checkpoint(directory: Path) -> tuple[dict[str, Any], list[Path], dict[s
             raise ModelNotFoundError(_missing_message(directory, name))
     files = [directory / name for name in names]
     tensors = read_safetensors_headers(files)
-    check_config(path, config, tensors)
-    return config, files, tensors
-
-
-def check_config(
-    path: Path, config: Mapping[str, Any], tensors: Mapping[str, TensorHeader]
-) -> None:
-    """Raise ModelNotFoundError unless the sizes of *config*, read from *path*, are the weights'."""
     check_sizes(config, _SIZES, tensors, path=path, remedy=REMEDY)
     for key in ("encoder_attention_heads", "decoder_attention_heads"):
         if config["d_model"] % config[key]:
@@ -115,6 +104,7 @@ def check_config(
                 f"{path} is invalid: expected {key} to divide the width {config['d_model']}, got "
                 f"{config[key]}; {REMEDY}"
             )
+    return config, files, tensors
 
 
 def _missing_message(directory: Path, name: str) -> str:
@@ -131,40 +121,32 @@ def _missing_message(directory: Path, name: str) -> str:
     )
 
 
-def read_tokenizer(path: Path) -> HfTokenizer:
+def read_tokenizer(directory: Path, *, n_vocab: int) -> HfTokenizer:
     """
-    Return the tokenizer in the file *path*.
+    Return the tokenizer in *directory* of a Whisper whose decoder has *n_vocab* rows.
 
     Raises:
-        ModelNotFoundError: the file is missing or is not a tokenizer.
+        ModelNotFoundError: the file is missing or is not a tokenizer, or it lacks a token that
+            begins or ends a transcript, or the decoder has no row for it.
 
     """
+    path = directory / TOKENIZER_FILE
     content = read_limited(path, remedy=TOKENIZER_REMEDY)
     if content is None:
         raise ModelNotFoundError(f"{path} is missing; {TOKENIZER_REMEDY}")
     try:
         # From a file, tokenizers raises a bare Exception; from bytes, a ValueError.
-        return HfTokenizer.from_buffer(content)
+        hf_tokenizer = HfTokenizer.from_buffer(content)
     except ValueError as error:
         raise ModelNotFoundError(
             f"{path} is not a tokenizer: {one_line(str(error))}; {TOKENIZER_REMEDY}"
         ) from error
-
-
-def require_special_tokens(hf_tokenizer: HfTokenizer, directory: Path, *, n_vocab: int) -> None:
-    """
-    Check that a tokenizer belongs to a Whisper whose decoder has *n_vocab* rows.
-
-    Raises:
-        ModelNotFoundError: it lacks a token that begins or ends a transcript, or the decoder has
-            no row for it.
-
-    """
     for text in SPECIAL_TOKENS:
         token = hf_tokenizer.token_to_id(text)
         if token is None or token >= n_vocab:
             found = "no such token" if token is None else f"it as {token} of {n_vocab} rows"
             raise ModelNotFoundError(
-                f"{directory / TOKENIZER_FILE} does not fit the model: expected {text}, and it has "
-                f"{found}; {TOKENIZER_REMEDY}"
+                f"{path} does not fit the model: expected {text}, and it has {found}; "
+                f"{TOKENIZER_REMEDY}"
             )
+    return hf_tokenizer

@@ -1,30 +1,42 @@
-"""The Network protocol: how decoding calls the framework that runs Whisper's layers, in passes."""
+"""
+How decoding calls the framework that runs Whisper's layers, in passes.
+
+An engine call is a generator: it yields an EncoderPass or a DecoderPass and is sent the output.
+The same decoding code therefore runs alone, each pass at once, and together with the calls of
+other streams, whose next passes are one pass of the network.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
     "ALONE",
     "MEL_FRAMES_PER_ENCODER_FRAME",
-    "Batch",
     "ChoiceTooClose",
     "Decoder",
     "DecoderOutput",
     "DecoderPass",
-    "EncoderOutput",
     "EncoderPass",
     "Network",
+    "Passes",
     "Rounding",
+    "run",
+    "run_alone",
+    "run_together",
 ]
+
+T = TypeVar("T")
+
+Passes: TypeAlias = Generator["EncoderPass | DecoderPass", Any, T]
+"""An engine call that returns T: it yields passes and is sent their outputs."""
 
 MEL_FRAMES_PER_ENCODER_FRAME = 2  # the stride of the encoder's second convolution: 20 ms
 
@@ -35,26 +47,17 @@ class ChoiceTooClose(Exception):  # noqa: N818 -- not an error: the call is repe
 
 @attrs.frozen(kw_only=True)
 class Rounding:
-    """
-    How far outputs may be from those of the same pass without other streams.
+    """How far outputs may be from those of the same pass without other streams."""
 
-    Attributes:
-        margin: by how many logits a choice must lead.
-        attention: the share of itself by which an attention weight may differ; 0 where times are
-            not checked.
-
-    """
-
-    margin: float = 0.0
+    margin: float = 0.0  #: by how many logits a choice must lead
+    #: The share of itself by which an attention weight may differ; 0 where times are not checked.
     attention: float = 0.0
 
     def require_lead(self, lead: float, *, steps: int = 1) -> None:
         """
         Check that a choice leads the next one by enough.
 
-        Args:
-            lead: in logits, or in log-probabilities.
-            steps: how many choices *lead* is the sum of.
+        The *lead* is in logits or log-probabilities, the sum of as many choices as *steps*.
 
         Raises:
             ChoiceTooClose: it may be another one alone.
@@ -65,15 +68,6 @@ class Rounding:
 
 
 ALONE = Rounding()  #: of a pass without other streams
-
-
-class EncoderOutput(Protocol):
-    """The encoder output of one stretch of audio; only its length is public."""
-
-    @property
-    def frames(self) -> int:
-        """Encoder frames, 20 ms each."""
-        ...
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -129,11 +123,7 @@ class Decoder(Protocol):
         """
         Append int64[rows, new] to the rows and run them; one transfer to the host.
 
-        Args:
-            tokens: at least one new token for each row, the same number for all rows.
-            logits_to_keep: indices of the new positions whose logits are returned.
-            output_attention: whether the cross attention is returned.
-
+        *logits_to_keep* are the indices of the new positions whose logits are returned.
         """
         ...
 
@@ -151,11 +141,12 @@ class Network(Protocol):
     #: The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order.
     alignment_heads: tuple[tuple[int, int], ...]
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> EncoderOutput:
+    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> Any:
         """
         Encode float32[mels, frames], an even number of mel frames up to 3000.
 
-        Where it *is_padded*, the encoder output of silence follows, up to 30 s.
+        Where it *is_padded*, the encoder output of silence follows, up to 30 s.  The output is only
+        passed on to `new_decoder`.
         """
         ...
 
@@ -163,27 +154,78 @@ class Network(Protocol):
         """Return a decoder of one row without tokens over an output of `encode`."""
         ...
 
-    def new_batch(self) -> Batch | None:
+    def new_batch(self) -> Any:
         """
-        Return what runs several streams; `new_decoder` takes its encoder outputs, too.
+        Return what runs the passes of several streams at once, for one run of engine calls.
 
-        None where the arithmetic is so coarse that rounding could decide most choices.
+        Its `encode(passes)` and `forward(passes)` return for each pass what `Network.encode` and
+        `Decoder.forward` return for it alone, up to the rounding that they state; `new_decoder`
+        takes its encoder outputs.  None where the network has none, or its arithmetic is so coarse
+        that rounding could decide most choices.
         """
         ...
 
 
-class Batch(Protocol):
+def run(network: Network, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
+    """Return the answers of *calls*, together where the network can and there are several."""
+    if len(calls) > 1 and (batch := network.new_batch()) is not None:
+        return run_together(network, batch, calls)
+    return [run_alone(network, call()) for call in calls]
+
+
+def run_alone(network: Network, passes: Passes[T]) -> T:
+    """Return the answer of an engine call whose passes run one by one."""
+    output: Any = None
+    while True:
+        try:
+            item = passes.send(output)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        if isinstance(item, EncoderPass):
+            output = network.encode(item.features, is_padded=item.is_padded)
+        else:
+            output = item.decoder.forward(
+                item.tokens,
+                logits_to_keep=item.logits_to_keep,
+                output_attention=item.output_attention,
+            )
+
+
+def run_together(network: Network, batch: Any, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
     """
-    Passes over several streams at once, for one run of engine calls in one thread.
+    Return the answers of engine calls whose next passes run together, each as alone.
 
-    The output of each stream is that of `Network.encode` or `Decoder.forward` for it alone, up to
-    the rounding that it states.
+    Common passes round differently from passes alone.  A call in which rounding could decide a
+    choice (ChoiceTooClose) is repeated alone, from its start, so that no stream's transcript
+    depends on the others.  What a call raises is raised for all: repeat each of them alone.
+    Each of *calls* begins an engine call, again each time.
     """
-
-    def encode(self, passes: Sequence[EncoderPass]) -> Sequence[EncoderOutput]:
-        """Return what `Network.encode` returns for each stream, for decoders of this batch."""
-        ...
-
-    def forward(self, passes: Sequence[DecoderPass]) -> Sequence[DecoderOutput]:
-        """Return what `Decoder.forward` returns for each stream."""
-        ...
+    answers: dict[int, T] = {}
+    running = {index: call() for index, call in enumerate(calls)}
+    outputs: dict[int, Any] = dict.fromkeys(running)
+    close: list[int] = []
+    while running:
+        encoders: dict[int, EncoderPass] = {}
+        decoders: dict[int, DecoderPass] = {}
+        for index, passes in list(running.items()):
+            try:
+                item = passes.send(outputs.pop(index))
+            except StopIteration as end:
+                answers[index] = end.value
+            except ChoiceTooClose:
+                close.append(index)
+            else:
+                if isinstance(item, EncoderPass):
+                    encoders[index] = item
+                else:
+                    decoders[index] = item
+                continue
+            del running[index]
+        if encoders:
+            outputs |= dict(zip(encoders, batch.encode(list(encoders.values())), strict=True))
+        if decoders:
+            outputs |= dict(zip(decoders, batch.forward(list(decoders.values())), strict=True))
+    for index in close:
+        answers[index] = run_alone(network, calls[index]())
+    return [answers[index] for index in range(len(calls))]

@@ -49,21 +49,12 @@ def token_budget(samples: int, language: str | None, *, task: str = "transcribe"
 
 @attrs.frozen(kw_only=True)
 class Prompt:
-    """
-    The forced tokens of an AlignAtt call.
+    """The forced tokens of an AlignAtt call."""
 
-    Attributes:
-        previous: earlier text.
-        start: the start of transcript.
-        prefix: tokens of the committed words whose audio is in the buffer.
-        budget: how many tokens may follow.
-
-    """
-
-    previous: list[int]
-    start: list[int]
-    prefix: list[int]
-    budget: int
+    previous: list[int]  #: earlier text
+    start: list[int]  #: the start of transcript
+    prefix: list[int]  #: tokens of the committed words whose audio is in the buffer
+    budget: int  #: how many tokens may follow
 
 
 def previous_tokens(tokenizer: Tokenizer, prompt: str, *, keyterms: str = "") -> list[int]:
@@ -92,17 +83,8 @@ def build_prompt(
     Divide the decoder's positions among prefix, new tokens and earlier text.
 
     The committed prefix comes first, apart from MIN_NEW_TOKENS positions for new text.  The
-    *budget* of new tokens comes next.  Earlier text takes the rest, at most MAX_PROMPT_TOKENS, and
-    its oldest part is dropped first.
-
-    Args:
-        tokenizer: encodes the two prompts.
-        prefix: tokens of the committed words.
-        static_prompt: text that precedes the audio for the whole stream.
-        scrolling_prompt: the end of the earlier text, of which MAX_CONTEXT_TOKENS are kept.
-        budget: how many new tokens the audio can contain.
-        n_text_ctx: positions of the decoder.
-
+    *budget* of new tokens comes next.  Earlier text takes the rest, at most MAX_PROMPT_TOKENS:
+    first the *static_prompt* of the stream, then the end of the *scrolling_prompt*.
     """
     start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
     left = n_text_ctx - len(start)

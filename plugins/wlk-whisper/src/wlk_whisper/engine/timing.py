@@ -175,13 +175,8 @@ def _score_errors(
     Return how far the mean over the heads of filtered, normalised weights may be from exact.
 
     To first order: a weight, its mean and its deviation each differ by *share* of the largest
-    weight of their frame.  A median differs by no more than the largest difference in its window.
-
-    Args:
-        normal: float64[heads, ..., frames], before the filter.
-        peak: the largest weight of each frame in deviations, for the same axes.
-        share: of a weight.
-
+    weight of their frame, the *peak*.  A median differs by no more than the largest difference in
+    its window.  The weights are float64[heads, ..., frames] in deviations.
     """
     errors = share * peak * (2 + np.abs(normal))
     half = MEDIAN_FILTER_WIDTH // 2

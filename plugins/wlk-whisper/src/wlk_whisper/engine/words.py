@@ -64,13 +64,9 @@ def words_from_tokens(
     "forty-two"), except in scripts without spaces.  Words end before the bytes of an incomplete
     character.
 
-    Args:
-        tokenizer: splits tokens into words by the rules of its language.
-        tokens: text tokens, without timestamps and the end of text.
-        boundaries: int64[tokens + 1], the encoder frame where each token begins, and the end.
-        probabilities: float64[tokens].
-        lag_seconds: how much later than the sound the boundaries are; see AlignmentHeads.
-
+    *tokens* are those of the text, without timestamps and the end of text.  *boundaries*,
+    int64[tokens + 1], are the encoder frames where they begin, and the end; these are later than
+    the sound by *lag_seconds*.  *probabilities* are float64[tokens].
     """
     if not tokens:
         return ()

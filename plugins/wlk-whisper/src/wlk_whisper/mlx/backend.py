@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
 import logging
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
+import attrs
+from mlx_whisper.tokenizer import get_encoding
 
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
-from wlk_core.models import locate
-from wlk_whisper.backend import loaded_backend
-from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
-from wlk_whisper.engine.alignment_heads import choose_alignment_heads
-from wlk_whisper.engine.engine import WhisperEngine
-from wlk_whisper.engine.model_files import require_special_tokens
+from wlk_core.plugins import ModelNotFoundError
+from wlk_whisper.backend import network_backend
+from wlk_whisper.checkpoint import find_model
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.mlx.checkpoint import load_model
 from wlk_whisper.mlx.network import MlxNetwork
-from wlk_whisper.mlx.tokenizer import load_tokenizer
-from wlk_whisper.models import DIGITS
 
 if TYPE_CHECKING:
-    from wlk_core.plugins import BackendSpec, LoadedBackend
+    from collections.abc import Sequence
+    from pathlib import Path
 
-__all__ = ["load"]
+    from tiktoken import Encoding as TiktokenEncoding
+    from tokenizers import Tokenizer as HfTokenizer
+
+    from wlk_core.plugins import BackendSpec, LoadedBackend
+    from wlk_whisper.engine.engine import WhisperEngine
+
+__all__ = ["TiktokenTokenizer", "load", "load_tokenizer"]
 
 logger = logging.getLogger(__name__)
 
 INSTALL_HINT = "pip install 'wlk-whisper[mlx-cuda]'"
+# By rows: English-only models, multilingual ones, and those since large-v3 with one more language.
+ENCODINGS = {51864: ("gpt2", 99), 51865: ("multilingual", 99), 51866: ("multilingual", 100)}
 
 
 def load(
@@ -49,37 +56,70 @@ def load(
 
     """
     stream = shared_stream(device, install_hint=INSTALL_HINT)
-    name = model or str(spec.default_model)
-    bundled = {DIGITS: transformers_digits()} if name == DIGITS else {}
-    directory = locate(name, spec=spec, bundled=bundled, cache_dir=cache_dir)
-    checkpoint = Checkpoint.read(directory, name=name)
-    generation_config = GenerationConfig.read(directory)
+    directory, checkpoint = find_model(spec, model, cache_dir=cache_dir)
     mlx_dtype = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=checkpoint.dtype)
     with stream.acquire():
-        loaded = load_model(directory, dtype=mlx_dtype)
-    dims = loaded.whisper.dims
-    heads = choose_alignment_heads(
-        alignment_heads,
-        generation_config.alignment_heads,
-        loaded.alignment_heads,
-        name=name,
-        n_layers=dims.n_text_layer,
-        n_heads=dims.n_text_head,
-        n_vocab=dims.n_vocab,
+        whisper, saved_heads = load_model(directory, dtype=mlx_dtype)
+    dims = whisper.dims
+    logger.info("%s runs in %s on %s", checkpoint.name, mlx_dtype, stream.device)
+    return network_backend(
+        spec,
+        directory,
+        checkpoint,
+        load_tokenizer(directory, dims.n_vocab),
+        new_network=partial(MlxNetwork, whisper, stream=stream, dtype=mlx_dtype),
+        shape=(dims.n_text_layer, dims.n_text_head, dims.n_vocab),
+        alignment_heads=alignment_heads,
+        saved_heads=saved_heads,
     )
-    hf_tokenizer = load_tokenizer(directory, dims.n_vocab)
-    require_special_tokens(hf_tokenizer, directory, n_vocab=dims.n_vocab)
-    network = MlxNetwork(
-        loaded.whisper, alignment_heads=heads.pairs, stream=stream, dtype=mlx_dtype
-    )
-    logger.info("%s runs in %s on %s", name, mlx_dtype, stream.device)
-    engine = WhisperEngine(
-        network=network,
-        hf_tokenizer=hf_tokenizer,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=network.n_mels),
-        checkpoint=checkpoint,
-        alignment_heads=heads,
-        begin_suppress_tokens=generation_config.begin_suppress_tokens,
-    )
-    return loaded_backend(spec, engine)
+
+
+@attrs.frozen(eq=False)
+class TiktokenTokenizer:
+    """
+    A tiktoken encoding with the methods of `tokenizers.Tokenizer` that decoding calls.
+
+    mlx-whisper, like openai/whisper, has the ranks of all merges in its wheel and computes the ids
+    of the special tokens, so a checkpoint needs no tokenizer file.
+    """
+
+    encoding: TiktokenEncoding
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a special token such as ``<|en|>``, None for any other text."""
+        if token not in self.encoding.special_tokens_set:
+            return None
+        return int(self.encoding.encode_single_token(token))
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> SimpleNamespace:
+        """Return the `ids` of *text*, in which special tokens are text like any other."""
+        del add_special_tokens  # never asked for: the prompt contains them already
+        return SimpleNamespace(ids=self.encoding.encode_ordinary(text))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of *tokens* without special ones; incomplete characters are U+FFFD."""
+        text = [token for token in tokens if token < self.encoding.eot_token]
+        return str(self.encoding.decode(text, errors="replace"))
+
+
+def load_tokenizer(directory: Path, n_vocab: int) -> HfTokenizer:
+    """
+    Return the tokenizer of a checkpoint whose logits have *n_vocab* rows.
+
+    This is the checkpoint's own tokenizer.json, else the one of Whisper with as many rows.
+
+    Raises:
+        ModelNotFoundError: the file is damaged, or it is missing and no Whisper has as many rows.
+
+    """
+    if (directory / TOKENIZER_FILE).exists():
+        return read_tokenizer(directory, n_vocab=n_vocab)
+    if n_vocab not in ENCODINGS:
+        raise ModelNotFoundError(
+            f"{directory} has a vocabulary of {n_vocab} rows, where Whisper has one of "
+            f"{', '.join(map(str, ENCODINGS))}, and no {TOKENIZER_FILE}; copy the "
+            f"{TOKENIZER_FILE} of the model it was converted from into its directory"
+        )
+    name, languages = ENCODINGS[n_vocab]
+    encoding = get_encoding(name, num_languages=languages)
+    return cast("HfTokenizer", TiktokenTokenizer(encoding))

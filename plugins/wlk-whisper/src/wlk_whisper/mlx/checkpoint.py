@@ -5,11 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any
 
-import attrs
 from mlx import nn
 import mlx.core as mx
 from mlx_whisper.whisper import ModelDimensions, Whisper
-from msgspec import Meta, Struct
+from msgspec import Meta, defstruct
 import numpy as np
 
 from wlk_core.frameworks.memory import require_memory
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["LoadedModel", "convert_config", "convert_weights", "load_model"]
+    from wlk_whisper.engine.alignment_heads import Heads
+
+__all__ = ["convert_config", "convert_weights", "load_model"]
 
 WEIGHTS = ("weights.safetensors", "weights.npz")
 ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
@@ -82,39 +83,22 @@ _NAMES = (
 _COMPUTED = {"proj_out.weight", "model.encoder.embed_positions.weight"}
 
 
-class _Dimensions(Struct):
-    n_mels: Size
-    n_audio_ctx: Annotated[int, Meta(ge=1, le=30_000)]  # ten minutes; every Whisper has 1,500
-    n_audio_state: Size
-    n_audio_head: Size
-    n_audio_layer: Size
-    n_vocab: Size
-    n_text_ctx: Size
-    n_text_state: Size
-    n_text_head: Size
-    n_text_layer: Size
+# mlx-whisper computes sinusoids for each frame: ten minutes at most, and every Whisper has 1,500.
+_LIMITS = {"n_audio_ctx": Annotated[int, Meta(ge=1, le=30_000)]}
+_Dimensions = defstruct("_Dimensions", [(key, _LIMITS.get(key, Size)) for key in _CONFIG_KEYS])
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class LoadedModel:
-    """
-    The modules of a checkpoint, filled and evaluated.
-
-    `alignment_heads` are the (layer, head) pairs among the weights, None where there are none.
-    They may be those of a larger model that this one was distilled from.
-    """
-
-    whisper: Whisper
-    alignment_heads: tuple[tuple[int, int], ...] | None
-
-
-def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
+def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | None]:
     """
     Load the checkpoint in *directory* in *dtype*; quantised weights stay so.
 
     The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader keeps
     random weights for what a file lacks, takes weights in the type they were saved in, and asks a
     hub for directories it does not find.
+
+    Returns:
+        the modules, filled and evaluated, and the alignment heads among the weights, which may be
+        those of a larger model that this one was distilled from.
 
     Raises:
         ModelNotFoundError: the files are not such a checkpoint, or not a complete one.
@@ -131,11 +115,12 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
                 )
         sizes, files, _ = read_checkpoint(directory)
         dims = convert_config(sizes)
-        weights: dict[str, Any] = {}
-        for file in files:
-            weights |= convert_weights(_read_weights(file))
+        weights = {k: v for file in files for k, v in convert_weights(_read_weights(file)).items()}
     else:
-        weights = _read_weights(_weights_file(directory))
+        file = next((directory / name for name in WEIGHTS if (directory / name).is_file()), None)
+        if file is None:
+            raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}")
+        weights = _read_weights(file)
         dims = read_json_table(path, _Dimensions, remedy=REMEDY)
     check_sizes(dims, _SIZES, weights, path=path, remedy=REMEDY)
     device = mx.default_device().type.name
@@ -157,9 +142,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
             raise _rejection(
                 directory, f"config.json divides {width} {part} channels among {count} heads"
             )
-    whisper = _new_modules(
-        ModelDimensions(**{key: dims[key] for key in _Dimensions.__struct_fields__}), dtype
-    )
+    whisper = _new_modules(ModelDimensions(**{key: dims[key] for key in _CONFIG_KEYS}), dtype)
     if (quantization := config.get("quantization")) is not None:
         _quantize(directory, whisper, quantization, weights)
     placed = {
@@ -174,7 +157,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
         raise _rejection(
             directory, f"the weights do not fit config.json: {one_line(str(error))}"
         ) from error
-    return LoadedModel(whisper=whisper, alignment_heads=heads)
+    return whisper, heads
 
 
 def convert_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,14 +172,10 @@ def convert_weights(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
         if name in _COMPUTED:
             continue
         is_convolution = name.endswith((".conv1.weight", ".conv2.weight"))
-        converted[_rename(name)] = weight.transpose(0, 2, 1) if is_convolution else weight
+        for theirs, ours in _NAMES:
+            name = name.replace(theirs, ours)  # noqa: PLW2901 -- one name becomes another
+        converted[name] = weight.transpose(0, 2, 1) if is_convolution else weight
     return converted
-
-
-def _rename(name: str) -> str:
-    for theirs, ours in _NAMES:
-        name = name.replace(theirs, ours)
-    return name
 
 
 def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
@@ -216,13 +195,6 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
         return pool.submit(make).result()
 
 
-def _weights_file(directory: Path) -> Path:
-    path = next((directory / name for name in WEIGHTS if (directory / name).is_file()), None)
-    if path is None:
-        raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}")
-    return path
-
-
 def _read_weights(path: Path) -> dict[str, mx.array]:
     """Return the arrays of a file by their names, with their shapes but not read yet."""
     try:
@@ -233,7 +205,7 @@ def _read_weights(path: Path) -> dict[str, mx.array]:
     return dict(weights)
 
 
-def _read_heads(directory: Path, saved: mx.array | None) -> tuple[tuple[int, int], ...] | None:
+def _read_heads(directory: Path, saved: mx.array | None) -> Heads | None:
     if saved is None:
         return None
     # Some converters save them as floating point, like everything else.

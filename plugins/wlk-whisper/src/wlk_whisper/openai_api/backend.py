@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core.plugins import (
-    SAMPLE_RATE,
-    LoadedBackend,
-    OptionError,
-)
+from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError
 from wlk_whisper.backend import window_recognizer
 from wlk_whisper.checkpoint import BUFFER_SECONDS
-from wlk_whisper.openai_api.client import ApiClient
-from wlk_whisper.openai_api.endpoint import Endpoint
+from wlk_whisper.openai_api.client import ApiClient, Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,12 +58,11 @@ def _open_stream(
             "openai-api: translations take no source language, because endpoints detect it; "
             f"leave the language out, got {config.language!r}"
         )
-    is_forced = config.language is not None
     call = calls.wrap(
         partial(
             client.transcribe,
             task=config.task,
-            is_forced=is_forced,
+            is_forced=config.language is not None,
             keyterms=config.options["keyterms"] or "",
         )
     )

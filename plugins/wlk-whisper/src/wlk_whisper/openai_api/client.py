@@ -1,21 +1,30 @@
-"""The client of a transcription endpoint: audio out, words with times back, or one line why not."""
+"""A transcription endpoint: its URL and key, and requests that bring words or one line why not."""
 
 from __future__ import annotations
 
-import asyncio
 from io import BytesIO
-import threading
+import os
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 import wave
 import weakref
 
+import attrs
 import numpy as np
 import openai
 
-from wlk_core.plugins import SAMPLE_RATE, BackendError, Hypothesis
-from wlk_core.untrusted import mask_secrets, one_line
+from wlk_core.models import offline_mode
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    BackendError,
+    BackendUnavailable,
+    Hypothesis,
+    ModelNotFoundError,
+    OptionError,
+)
+from wlk_core.untrusted import is_loopback, mask_secrets, one_line
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech
-from wlk_whisper.openai_api.endpoint import NO_KEY
 from wlk_whisper.openai_api.response import ResponseError, TranscriptionResponse
 
 if TYPE_CHECKING:
@@ -23,16 +32,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_whisper.openai_api.endpoint import Endpoint
+__all__ = ["ApiClient", "Endpoint"]
 
-__all__ = ["ApiClient"]
+DEFAULT_URL = "https://api.openai.com/v1"
+URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
+NO_KEY = "none"  # local servers require no key, and the client requires one
+REQUEST_PATHS = ("/transcriptions", "/translations")  # the ends of request URLs
 
 # OpenAI rejects audio under 0.1 s and bills whole seconds, so shorter audio is padded to a second.
 MIN_SAMPLES = SAMPLE_RATE
 REJECTED = (openai.BadRequestError, openai.UnprocessableEntityError)
 CONNECT_SECONDS = 5.0  # the official client's limit for opening a connection
-# What a request can raise without a mistake in this package.
-_EXPECTED_ERRORS = (openai.OpenAIError, ResponseError, TimeoutError)
 
 _NOT_FOUND = 404
 _UNAUTHORIZED = frozenset({401, 403})
@@ -40,14 +50,111 @@ _BUSY = frozenset({408, 409, 429})  # the official client repeats these, and tho
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """
+    An endpoint and the key for it.
+
+    The key is sent to `url` and nowhere else, and no message contains it.
+    """
+
+    url: str
+    key_variable: str
+    key: str = attrs.field(repr=False)
+
+    @classmethod
+    def resolve(cls, base_url: str | None, *, key_variable: str, model: str) -> Endpoint:
+        """
+        Return the endpoint of *base_url*, after checking that it may serve *model*.
+
+        No request is sent.
+
+        Raises:
+            OptionError: the URL, the name of the variable or the model is invalid.
+            ModelNotFoundError: the model is a directory or, offline, a repository.
+            BackendUnavailable: the key is missing, or the network is switched off.
+
+        """
+        url = (base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+        _check_url(url)
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key_variable):
+            raise OptionError(  # the value is not shown, because it may be the key itself
+                "openai-api: option api_key_env is the name of an environment variable, such as "
+                "OPENAI_API_KEY, and never the key itself"
+            )
+        if model.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in model):
+            raise ModelNotFoundError(
+                f"model {model} is a directory, and openai-api runs no model itself; name one that "
+                f"{url} serves, with --model NAME"
+            )
+        # No verbose_json: https://developers.openai.com/api/docs/guides/speech-to-text
+        if model.startswith("gpt-"):
+            raise OptionError(
+                f"the model {model} returns no word times, which streaming needs; expected one "
+                "that does, such as whisper-1 or whisper-large-v3"
+            )
+        key = os.environ.get(key_variable, "").strip()
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise BackendUnavailable(
+                f"openai-api: expected a key in the environment variable {key_variable}, and its "
+                "value has spaces or characters that no key has; set it again with: "
+                f"export {key_variable}=..."
+            )
+        endpoint = cls(url=url, key_variable=key_variable, key=key or NO_KEY)
+        if offline_mode():
+            endpoint._check_offline(model)
+        if not key and endpoint.is_openai:
+            raise BackendUnavailable(
+                f"openai-api: expected the key for {url} in the environment variable "
+                f"{key_variable}, which is not set; set it with: export {key_variable}=..."
+            )
+        return endpoint
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether the endpoint is OpenAI's own, in one of its regions."""
+        return f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the endpoint is this machine, so that audio sent to it does not leave it."""
+        return is_loopback(urlsplit(self.url).hostname or "")
+
+    def _check_offline(self, model: str) -> None:
+        if not self.is_local:
+            raise BackendUnavailable(
+                f"openai-api sends audio to {self.url}, and the network is switched off "
+                "(--offline, HF_HUB_OFFLINE); use a local backend (wlk-core backends) or "
+                "a server on this machine: --option base_url=http://127.0.0.1:PORT/v1"
+            )
+        if "/" in model:
+            raise ModelNotFoundError(
+                f"model {model} is named like a repository, which the server at {self.url} would "
+                "fetch where it lacks it, and the network is switched off (--offline, "
+                "HF_HUB_OFFLINE); use the server's own name of a model, with --model NAME"
+            )
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    is_url = is_url and url.isprintable() and not {" ", "?", "#", "@"} & set(url)
+    if not is_url or url.endswith(REQUEST_PATHS):
+        raise OptionError(
+            "openai-api: option base_url is the URL of an endpoint without the part "
+            f"/audio/transcriptions, a query or a password, such as {DEFAULT_URL}; got "
+            f"{url.rpartition('@')[2]!r}; keys come from the environment, see api_key_env"
+        )
+
+
 class ApiClient:
     """
     A model at an endpoint; calls may come from any thread.
 
-    Requests run on an event loop in a thread of the client, because a task can be cancelled when
-    the time of a call is over, whatever it waits for.  The timeouts of HTTP libraries count for
-    each read, and the official client's for each attempt.  The thread and its connections end when
-    neither the backend nor a stream references the client any more.
+    The official client repeats requests, waits between them, and limits the time of each.
     """
 
     def __init__(
@@ -55,15 +162,14 @@ class ApiClient:
     ) -> None:
         self.endpoint = endpoint
         self.model = model
-        self._timeout_seconds = timeout_seconds
-        self._client = openai.AsyncOpenAI(
+        self._client = openai.OpenAI(
             api_key=endpoint.key,
             base_url=endpoint.url,
             timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
             max_retries=max_retries,
             # Redirects are not followed, because key and audio go to the chosen URL only.  Requests
             # to this machine ignore the proxies of the environment.
-            http_client=openai.DefaultAsyncHttpxClient(
+            http_client=openai.DefaultHttpxClient(
                 follow_redirects=False, trust_env=not endpoint.is_local
             ),
         )
@@ -73,9 +179,7 @@ class ApiClient:
             self._client.organization = self._client.project = None
             # The headers of OPENAI_CUSTOM_HEADERS have no public switch.
             self._client._custom_headers = {}  # noqa: SLF001
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=_run, args=(self._loop, self._client), daemon=True).start()
-        weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+        weakref.finalize(self, self._client.close)
 
     def transcribe(
         self,
@@ -96,8 +200,6 @@ class ApiClient:
         A language that was not forced (*is_forced*) was detected, and is sent only as long as the
         endpoint accepts it, because a wrong detection must not end a stream.
 
-        The call ends after `timeout_seconds`, with all its attempts and the pauses between them.
-
         Raises:
             BackendError: the endpoint returned no such response; `retryable` if another attempt
                 may succeed, `is_exhausted` if the official client has repeated it already.
@@ -116,40 +218,36 @@ class ApiClient:
         padded = np.pad(audio, (0, max(0, MIN_SAMPLES - len(audio))))
         seconds = len(padded) / SAMPLE_RATE
         path = "/audio/transcriptions" if task == "transcribe" else "/audio/translations"
-        request = self._post(path, bodies, _pcm_wav(padded))
-        answer = asyncio.run_coroutine_threadsafe(request, self._loop)
         try:
-            response = TranscriptionResponse.parse(answer.result(), audio_seconds=seconds)
+            answer = self._post(path, bodies, _pcm_wav(padded))
+            response = TranscriptionResponse.parse(answer, audio_seconds=seconds)
             if task == "translate":
                 return Hypothesis(words=drop_loop(response.timed_segments()))
             words = tighten_to_speech(drop_loop(response.timed_words()), audio)
             return Hypothesis(words=words, language=language or response.language)
-        except _EXPECTED_ERRORS as error:
+        except (openai.OpenAIError, ResponseError) as error:
             failure = _backend_error(error, endpoint=self.endpoint, model=self.model)
-        finally:
-            answer.cancel()  # after Ctrl-C nothing is sent any more
         raise failure  # not in the block above, whose error references the key
 
-    async def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
+    def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
         """
         Return the response to the first of *bodies* that the endpoint accepts.
 
         The client's own methods parse any response into models that accept everything, and warn
         that OpenAI retires translations.
         """
-        async with asyncio.timeout(self._timeout_seconds):
-            for body in bodies:
-                try:
-                    return await self._client.post(
-                        path,
-                        cast_to=str,
-                        body=body,
-                        files=[("file", ("audio.wav", wav, "audio/wav"))],
-                        options={"headers": {"Content-Type": "multipart/form-data"}},
-                    )
-                except REJECTED:  # endpoints name the rejected field in different ways
-                    if body is bodies[-1]:
-                        raise
+        for body in bodies:
+            try:
+                return self._client.post(
+                    path,
+                    cast_to=str,
+                    body=body,
+                    files=[("file", ("audio.wav", wav, "audio/wav"))],
+                    options={"headers": {"Content-Type": "multipart/form-data"}},
+                )
+            except REJECTED:  # endpoints name the rejected field in different ways
+                if body is bodies[-1]:
+                    raise
         raise AssertionError("unreachable: the last body is accepted or raises")
 
 
@@ -161,13 +259,6 @@ def _pcm_wav(audio: NDArray[np.float32]) -> bytes:
         writer.setparams((1, 2, SAMPLE_RATE, len(samples), "NONE", ""))
         writer.writeframes(samples.tobytes())
     return file.getvalue()
-
-
-def _run(loop: asyncio.AbstractEventLoop, client: openai.AsyncOpenAI) -> None:
-    """Run the event loop of a client until it is stopped."""
-    loop.run_forever()
-    loop.run_until_complete(client.close())
-    loop.close()
 
 
 def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> BackendError:
@@ -183,11 +274,8 @@ def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backe
         is_exhausted = can_pass = _is_transient(error)
         message = _server_message(error, key)
         line = f"answered {error.status_code} ({message}): {_remedy(error, endpoint, model)}"
-    elif isinstance(error, openai.APITimeoutError | TimeoutError):
-        line = (
-            "did not answer in time, or requires a longer pause between requests; allow more with "
-            "--option timeout_seconds=SECONDS"
-        )
+    elif isinstance(error, openai.APITimeoutError):
+        line = "did not answer in time; allow more with --option timeout_seconds=SECONDS"
     elif isinstance(error, openai.APIConnectionError):
         cause = one_line(mask_secrets(str(error.__cause__ or error), [key]))
         line = f"cannot be reached, or the connection was lost: {cause}; check that the server runs"

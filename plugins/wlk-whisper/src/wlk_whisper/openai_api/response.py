@@ -7,7 +7,7 @@ from collections import Counter
 from difflib import Match, SequenceMatcher
 from itertools import accumulate, pairwise
 import re
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 import unicodedata
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError
@@ -15,14 +15,13 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationE
 from wlk_core.languages import find_language
 from wlk_core.plugins import Word
 from wlk_core.streaming import needs_space
-from wlk_whisper.languages import LANGUAGES
+from wlk_whisper.models import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
     "ResponseError",
-    "SpelledWord",
     "TimedText",
     "TranscriptionResponse",
     "divide_text",
@@ -44,8 +43,12 @@ OPENING = frozenset("\"'“‘«¿¡")  # noqa: RUF001 -- marks before a word, b
 # takes two seconds for 50,000 on a busy processor, and its time grows faster than their number.
 MAX_PAIRS = 50_000
 
-# Names and codes of openai/whisper (LANGUAGES) and ISO 639-1 that the core's list has not.
-ALIASES = {"myanmar": "my", "jv": "jw"}
+# Names of openai/whisper (TO_LANGUAGE_CODE) and a code of ISO 639-1 that the core's list has not.
+ALIASES = {
+    "castilian": "es", "flemish": "nl", "haitian": "ht", "jv": "jw", "letzeburgesch": "lb",
+    "mandarin": "zh", "moldavian": "ro", "moldovan": "ro", "myanmar": "my", "panjabi": "pa",
+    "pushto": "ps", "sinhalese": "si", "valencian": "ca",
+}  # fmt: skip
 
 
 class ResponseError(ValueError):
@@ -165,9 +168,9 @@ class TranscriptionResponse(BaseModel, frozen=True):
             )
         stops = list(accumulate(len(part.text) for part in parts))
         return tuple(
-            Word(words[piece.word].start, words[piece.word].end, piece.text)
-            for piece in pieces
-            if parts[bisect(stops, piece.position)].is_speech
+            Word(words[index].start, words[index].end, text)
+            for index, position, text in pieces
+            if parts[bisect(stops, position)].is_speech
         )
 
     def timed_segments(self) -> tuple[Word, ...]:
@@ -231,27 +234,20 @@ def _quote(text: str) -> str:
     return repr(line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED]}...")
 
 
-class SpelledWord(NamedTuple):
-    """A word as the text spells it."""
-
-    word: int  # its index among the bare words
-    position: int  # of its first letter in the text
-    text: str
-
-
-def divide_text(words: Sequence[str], text: str) -> tuple[SpelledWord, ...]:
+def divide_text(words: Sequence[str], text: str) -> tuple[tuple[int, int, str], ...]:
     """
     Divide *text* among *words*, which have its letters without spaces or punctuation.
 
-    The pieces joined are the text; there are none where the text contains none of the words, or
-    where both differ and are longer than 30 s of speech can be.
-    Where words and text differ, a letter without a word goes to the word it is written together
-    with, else to the previous word.  A word that the text does not contain is left out.
+    A piece is the index of its word, the position of the word's first letter in the text, and the
+    word as the text spells it.  The pieces joined are the text; there are none where the text has
+    none of the words, or where both differ and are longer than 30 s of speech can be.  A letter
+    without a word goes to the word it is written together with, else to the previous word.  A word
+    that the text does not contain is left out.
     """
     in_text, positions = _letters(text)
     in_words, indices = _letters(words)
-    owners: dict[int, int] = {}  # positions of letters that are in a word, and its index
     counts = Counter(in_words)
+    owners: dict[int, int] = {}  # positions of letters that are in a word, and its index
     if in_text == in_words:  # nearly always
         blocks = [Match(0, 0, len(in_text))]
     elif sum(counts[letter] for letter in in_text) > MAX_PAIRS:
@@ -271,7 +267,7 @@ def divide_text(words: Sequence[str], text: str) -> tuple[SpelledWord, ...]:
     inner = [_boundary(text, last[left] + 1, first[right]) for left, right in pairwise(first)]
     borders = pairwise([0, *inner, len(text)])
     return tuple(
-        SpelledWord(index, position, text[start:end])
+        (index, position, text[start:end])
         for (index, position), (start, end) in zip(first.items(), borders, strict=True)
     )
 

@@ -1,31 +1,36 @@
-"""Load Whisper in transformers' format and run its layers on torch."""
+"""Load Whisper in transformers' format, all of its weights or none, and run it on torch."""
 
 from __future__ import annotations
 
+from functools import partial
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+import torch
+from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_core.frameworks.torch import choose_device, choose_dtype
-from wlk_core.models import locate
-from wlk_whisper.backend import loaded_backend
-from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
-from wlk_whisper.engine.alignment_heads import choose_alignment_heads
-from wlk_whisper.engine.engine import WhisperEngine
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer, require_special_tokens
-from wlk_whisper.models import DIGITS
-from wlk_whisper.torch.checkpoint import load_whisper
+from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.torch import available_memory, choose_device, choose_dtype
+from wlk_core.plugins import ModelNotFoundError
+from wlk_core.untrusted import one_line
+from wlk_whisper.backend import network_backend
+from wlk_whisper.checkpoint import find_model
+from wlk_whisper.engine.model_files import REMEDY, read_checkpoint, read_tokenizer
 from wlk_whisper.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec, LoadedBackend
+    from wlk_whisper.engine.engine import WhisperEngine
 
-__all__ = ["load"]
+__all__ = ["load", "load_whisper"]
 
 logger = logging.getLogger(__name__)
+
+TIED_WEIGHT = "proj_out.weight"  # the token embedding, in every Whisper that OpenAI published
 
 
 def load(
@@ -48,36 +53,71 @@ def load(
 
     """
     torch_device = choose_device(device)
-    name = model or str(spec.default_model)
-    bundled = {DIGITS: transformers_digits()} if name == DIGITS else {}
-    directory = locate(name, spec=spec, bundled=bundled, cache_dir=cache_dir)
-    checkpoint = Checkpoint.read(directory, name=name)
-    generation_config = GenerationConfig.read(directory)
+    directory, checkpoint = find_model(spec, model, cache_dir=cache_dir)
     torch_dtype = choose_dtype(dtype, device=torch_device, declared=checkpoint.dtype)
     whisper = load_whisper(directory, device=torch_device, dtype=torch_dtype)
-    hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
-    require_special_tokens(hf_tokenizer, directory, n_vocab=int(whisper.config.vocab_size))
+    config = whisper.config
+    hf_tokenizer = read_tokenizer(directory, n_vocab=config.vocab_size)
     if lora_path is not None:
         from wlk_whisper.torch.lora import merge_adapter  # noqa: PLC0415 -- imports peft
 
         whisper = merge_adapter(whisper, Path(lora_path).expanduser())
-    heads = choose_alignment_heads(
-        alignment_heads,
-        generation_config.alignment_heads,
-        name=name,
-        n_layers=int(whisper.config.decoder_layers),
-        n_heads=int(whisper.config.decoder_attention_heads),
-        n_vocab=int(whisper.config.vocab_size),
+    logger.info("%s runs in %s on %s", checkpoint.name, whisper.dtype, whisper.device)
+    return network_backend(
+        spec,
+        directory,
+        checkpoint,
+        hf_tokenizer,
+        new_network=partial(TorchNetwork, whisper),
+        shape=(config.decoder_layers, config.decoder_attention_heads, config.vocab_size),
+        alignment_heads=alignment_heads,
     )
-    network = TorchNetwork(whisper, alignment_heads=heads.pairs)
-    logger.info("%s runs in %s on %s", name, network.dtype, network.device)
-    engine = WhisperEngine(
-        network=network,
-        hf_tokenizer=hf_tokenizer,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=network.n_mels),
-        checkpoint=checkpoint,
-        alignment_heads=heads,
-        begin_suppress_tokens=generation_config.begin_suppress_tokens,
+
+
+def load_whisper(
+    directory: Path, *, device: torch.device, dtype: torch.dtype
+) -> WhisperForConditionalGeneration:
+    """
+    Load the Whisper in *directory* on *device*, its weights as *dtype*.
+
+    Every parameter must be in the files and nothing else, because a model with random weights emits
+    text, too.
+
+    Raises:
+        ModelNotFoundError: the directory contains no such model; the message gives the reason.
+        BackendUnavailable: it does not fit into memory.
+
+    """
+    table, files, tensors = read_checkpoint(directory)
+    require_memory(
+        str(directory),
+        needed=sum(tensor.size for tensor in tensors.values()) * dtype.itemsize,
+        available=available_memory(device),
+        device=device.type,
+        remedy="choose a smaller model, or another device",
     )
-    return loaded_backend(spec, engine)
+    try:
+        config = WhisperConfig.from_dict(table)
+        with torch.device("meta"):  # modules without memory or random weights
+            whisper = WhisperForConditionalGeneration(config)
+    # What transformers raises over a value of the wrong type or an unknown activation.
+    except (AttributeError, KeyError, StrictDataclassError, TypeError, ValueError) as error:
+        raise ModelNotFoundError(
+            f"{directory / 'config.json'} does not describe a Whisper: {one_line(str(error))}; "
+            f"{REMEDY}"
+        ) from error
+    try:
+        state = {name: tensor for path in files for name, tensor in load_file(path).items()}
+        placed = {name: tensor.to(device, dtype) for name, tensor in state.items()}
+        embedding = placed.get("model.decoder.embed_tokens.weight")
+        if embedding is not None:
+            placed.setdefault(TIED_WEIGHT, embedding)
+        whisper.load_state_dict(placed, assign=True)
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise ModelNotFoundError(
+            f"the weights in {directory} do not fit its config.json: "
+            f"{' '.join(str(error).split())[:300]}; {REMEDY}"
+        ) from error
+    whisper.train(mode=False)
+    whisper.requires_grad_(False)
+    return whisper

@@ -13,14 +13,16 @@ from torch.nn.utils.rnn import pad_sequence
 from wlk_core.frameworks.packed_attention import Packing
 from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, EncoderPass
-from wlk_whisper.torch.layers import KeysValues, merge_heads, mlp, split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from transformers import WhisperForConditionalGeneration
 
-__all__ = ["CrossKeysValues", "TorchEncoder"]
+__all__ = ["CrossKeysValues", "KeysValues", "TorchEncoder", "merge_heads", "mlp", "split_heads"]
+
+KeysValues = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, each [rows, heads, positions, head size]."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -133,3 +135,21 @@ def _output(
             for (keys, values), (silent_keys, silent_values) in zip(own, silence, strict=True)
         ]
     return CrossKeysValues(frames=own[0][0].shape[2], cross_kv=tuple(own))
+
+
+def mlp(layer: Any, states: torch.Tensor) -> torch.Tensor:
+    """Return *states* after the feed-forward part of a layer."""
+    normal = layer.final_layer_norm(states)
+    output: torch.Tensor = states + layer.fc2(layer.activation_fn(layer.fc1(normal)))
+    return output
+
+
+def split_heads(attention: Any, states: torch.Tensor) -> torch.Tensor:
+    """Return [rows, positions, width] as [rows, heads, positions, head size]."""
+    rows, positions, _ = states.shape
+    return states.view(rows, positions, attention.num_heads, -1).transpose(1, 2)
+
+
+def merge_heads(states: torch.Tensor) -> torch.Tensor:
+    """Return [rows, heads, positions, head size] as [rows, positions, width]."""
+    return states.transpose(1, 2).flatten(2)

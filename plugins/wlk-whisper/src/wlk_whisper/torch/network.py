@@ -14,15 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from wlk_core.frameworks.kv_pages import PagePool
 from wlk_core.frameworks.packed_attention import AttentionPass, Packing
 from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
-from wlk_whisper.torch.encoder import TorchEncoder
-from wlk_whisper.torch.layers import (
-    KeysValues,
-    attention_weights,
-    merge_heads,
-    mlp,
-    split_heads,
-    to_host,
-)
+from wlk_whisper.torch.encoder import KeysValues, TorchEncoder, merge_heads, mlp, split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,14 +44,13 @@ class TorchNetwork:
     """
 
     def __init__(self, whisper: WhisperForConditionalGeneration, *, alignment_heads: Heads) -> None:
-        self._whisper: Any = whisper
+        self.whisper: Any = whisper
         self.alignment_heads = alignment_heads
         self.encoder = TorchEncoder(whisper)
-        self.n_mels = int(self._whisper.config.num_mel_bins)
-        self.n_vocab = int(self._whisper.config.vocab_size)
-        self.n_text_ctx = int(self._whisper.config.max_target_positions)
-        self.device: torch.device = self._whisper.device
-        self.dtype: torch.dtype = self._whisper.dtype
+        self.n_mels = int(whisper.config.num_mel_bins)
+        self.n_vocab = int(whisper.config.vocab_size)
+        self.n_text_ctx = int(whisper.config.max_target_positions)
+        self.dtype: torch.dtype = whisper.dtype
 
     def encode(
         self, features: NDArray[np.float32], *, is_padded: bool = False
@@ -77,12 +68,7 @@ class TorchNetwork:
         return self._new_batch(ROUNDING) if self.dtype == torch.float32 else None
 
     def _new_batch(self, rounding: Rounding) -> TorchBatch:
-        return TorchBatch(
-            self._whisper,
-            self.encoder,
-            alignment_heads=self.alignment_heads,
-            rounding=rounding,
-        )
+        return TorchBatch(self.whisper, self.encoder, self.alignment_heads, rounding)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -91,11 +77,6 @@ class TorchEncoderOutput:
 
     batch: TorchBatch
     memory: CrossKeysValues
-
-    @property
-    def frames(self) -> int:
-        """Encoder frames."""
-        return self.memory.frames
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -139,7 +120,7 @@ class TorchBatch:
     """
 
     def __init__(
-        self, whisper: Any, encoder: TorchEncoder, *, alignment_heads: Heads, rounding: Rounding
+        self, whisper: Any, encoder: TorchEncoder, alignment_heads: Heads, rounding: Rounding
     ) -> None:
         config = whisper.config
         self._whisper = whisper
@@ -213,7 +194,7 @@ class TorchBatch:
                     weights[:, :size, : stream.frames]
                     for weights, size, stream in zip(ordered, sizes, memory.streams, strict=True)
                 ]
-            arrays = to_host(*outputs)
+            arrays = _to_host(outputs)
         caches = iter(pages.caches)
         for item in passes:
             item.decoder.caches = [next(caches) for _ in item.decoder.caches]
@@ -303,9 +284,39 @@ def _cross_attention(
     keys, values = memory.layers[index]
     mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=memory.mask)
     states = states + attention.out_proj(packing.pack(merge_heads(mixed)))
-    return states, attention_weights(queries, keys, heads, memory.mask) if heads else None
+    return states, _attention_weights(queries, keys, heads, memory.mask) if heads else None
+
+
+def _attention_weights(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    heads: Sequence[int],
+    mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """
+    Return the softmax weights float32[rows, heads, new, frames] of some heads.
+
+    The fused kernel that mixes the values returns none.  Computing these heads a second time costs
+    little, and the logits are the same with and without it.  *mask* is true where a frame exists.
+    """
+    head_queries, head_keys = queries[:, list(heads)].float(), keys[:, list(heads)].float()
+    scores = head_queries @ head_keys.transpose(2, 3) * queries.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights: torch.Tensor = scores.softmax(dim=-1)
+    return weights
 
 
 def _of_rows(weights: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
     """Return [heads, rows * new, frames] as [rows, heads, new, frames]."""
     return weights.reshape(len(weights), *shape, -1).swapaxes(0, 1)
+
+
+def _to_host(tensors: Sequence[torch.Tensor]) -> list[NDArray[np.float32]]:
+    """Return float32 tensors as arrays, in one transfer."""
+    packed = torch.cat([tensor.reshape(-1) for tensor in tensors]).cpu().numpy()
+    arrays, first = [], 0
+    for tensor in tensors:
+        arrays.append(packed[first : first + tensor.numel()].reshape(tensor.shape))
+        first += tensor.numel()
+    return arrays

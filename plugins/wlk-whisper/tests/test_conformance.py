@@ -1,15 +1,24 @@
-"""Whisper on torch with the digits checkpoint keeps the contract, with either policy."""
+"""faster-whisper and Whisper on torch keep the contract with the digits checkpoint."""
 
 from __future__ import annotations
 
-import pytest
+from importlib.util import find_spec
 
-pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
-pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
+import pytest
 
 from wlk_conformance import BackendConformance
 
+needs_torch = pytest.mark.skipif(find_spec("transformers") is None, reason="wlk-whisper[torch]")
 
+
+class TestFasterWhisper(BackendConformance):
+    """Every rule of both tiers."""
+
+    backend = "faster-whisper"
+    model = "digits"
+
+
+@needs_torch
 class TestWhisperWithAlignAtt(BackendConformance):
     """Every rule of both tiers."""
 
@@ -18,6 +27,7 @@ class TestWhisperWithAlignAtt(BackendConformance):
     options = {"policy": "alignatt"}  # noqa: RUF012 -- the suite's own way
 
 
+@needs_torch
 class TestWhisperWithLocalAgreement(BackendConformance):
     """Every rule of both tiers."""
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
 from time import monotonic
 
 import pytest
@@ -81,21 +80,13 @@ def test_a_backend_that_fails_is_reported(judge, backend, rules):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "detail", "summary"),
+    ("backend", "detail", "how"),
     [
-        (
-            "fake-hanging",
-            "hung: no call returned within 2 s",
-            r"; hung in [A-Z]+-\d\d; the rules after it were not reached",
-        ),
-        (
-            "fake-dying",
-            "the process was ended by SIGABRT",
-            r"by SIGABRT in [A-Z]+-\d\d; the rules after it were not reached",
-        ),
+        ("fake-hanging", "hung: no call returned within 2 s", "hung"),
+        ("fake-dying", "the process was ended by SIGABRT", "the process was ended by SIGABRT"),
     ],
 )
-def test_a_backend_that_ends_the_run_is_reported(judge, backend, detail, summary):
+def test_a_backend_that_ends_the_run_is_reported(judge, backend, detail, how):
     """A call that hangs or kills the process is one line; rules after it fail as not reached."""
     began = monotonic()
     done = judge(backend, "--time-limit", "2")
@@ -106,42 +97,31 @@ def test_a_backend_that_ends_the_run_is_reported(judge, backend, detail, summary
     assert RULES == list(done.rows)
     assert any(text.startswith(detail) for text in details)
     assert any(text.startswith("not reached:") for text in details)
-    assert re.search(f"NOT COMPLIANT: .*PKG-01.*{summary}$", done.stdout.splitlines()[-1])
-    assert "PKG-01, PKG-06, IN-01 not judged" in done.stdout.splitlines()[-1]
-    assert "not judged: process_iter" in done.stdout.splitlines()[-1]
-    assert len(done.stdout.splitlines()) < 80  # a long screen: three failures with their scripts
+    assert done.stdout.endswith(
+        f"  NOT COMPLIANT: {how} in IN-05; the rules after it were not reached\n"
+    )
+    assert len(done.stdout.splitlines()) < 50  # a screen
     assert "not reached:" not in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "rules", "detail"),
+    ("backend", "detail"),
     [
-        (
-            "fake-stalling",
-            {"COM-04", "SIL-01"},
-            "hung: no call returned within 10 s; start_",
-        ),
-        (
-            "fake-aborting",
-            {"COM-04", "SIL-01"},
-            "the process was ended by SIGABRT in start_",
-        ),
+        ("fake-stalling", "hung: no call returned within 10 s; start_"),
+        ("fake-aborting", "the process was ended by SIGABRT in start_"),
     ],
 )
-def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
-    judge, tmp_path, backend, rules, detail
-):
-    """A hang or an abort in a session is one line, of its call, and other rules are judged."""
+def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, detail):
+    """A hang or an abort in a session is one line, of its call, and the session is kept."""
     done = judge(backend, "--time-limit", "10")
     rows = done.rows
 
-    assert rules == done.failed
     assert rows["SIL-01"]["detail"].startswith(detail)
     assert ", action " in rows["SIL-01"]["detail"]
-    assert rows["COM-04"]["detail"].startswith("not judged: start_silence ")
     assert 1 == sum(" fail " in line for line in done.stdout.splitlines())
-    assert "pass" == rows["RES-04"]["outcome"]
+    assert "pass" == rows["COM-03"]["outcome"]
+    assert rows["RES-04"]["detail"].startswith("not reached:")
     assert f"--replay wlk-replays/{backend}-stopped.json" in done.stdout
     assert (tmp_path / "wlk-replays" / f"{backend}-stopped.json").is_file()
 

@@ -20,11 +20,6 @@ def faults():
     return EngineFaults(EngineCalls())
 
 
-def test_the_faults_of_a_backend_are_set_up_once(faults):
-    """Every test of a backend finds the same ones."""
-    assert EngineFaults.of(faults.calls) is faults
-
-
 @pytest.mark.parametrize(
     ("when", "expected"), [("before", ["first", "third"]), ("after", ["first", "second", "third"])]
 )
@@ -40,19 +35,6 @@ def test_a_call_that_fails_raises_before_the_engine_runs_or_after_it(faults, whe
 
     assert expected == reached
     assert 3 == faults.count
-
-
-def test_a_hold_runs_before_each_call(faults):
-    """`before_call` runs once for each call while it is set."""
-    seen = []
-    engine = faults.calls.wrap(len)
-    faults.before_call = lambda: seen.append(faults.count)
-    engine("a")
-    engine("b")
-    faults.before_call = None
-    engine("c")
-
-    assert [1, 2] == seen
 
 
 def test_a_held_call_holds_no_other_thread_back(faults):
@@ -83,22 +65,20 @@ def words(*texts):
 
 
 def test_an_answer_can_be_cut_short(faults):
-    """A hypothesis of the call of that number keeps a share of its words, and nothing else."""
+    """A hypothesis of the call of that number keeps a share of its words, an unknown answer all."""
     transcribe = faults.calls.wrap(lambda: Hypothesis(words=words(" a", " b", " c"), language="en"))
+    aligned = tuple(AlignedWord(word=word, frames=(1,)) for word in words(" a", " b"))
+    decode = faults.calls.wrap(lambda: AlignedHypothesis(words=aligned))
     with faults.cutting({1: 0.0, 2: 0.5}):
         cut = [transcribe() for _ in range(3)]
 
     assert [(), words(" a"), words(" a", " b", " c")] == [answer.words for answer in cut]
     assert {"en"} == {answer.language for answer in cut}
     assert 2 == faults.cut_count
-
-
-def test_an_aligned_answer_can_be_cut_short(faults):
-    """AlignAtt's hypothesis loses whole words with their frames."""
-    aligned = tuple(AlignedWord(word=word, frames=(1,)) for word in words(" a", " b"))
-    decode = faults.calls.wrap(lambda: AlignedHypothesis(words=aligned))
-    with faults.cutting({1: 0.5}):
+    with faults.cutting({1: 0.5, 2: 0.0}):
         assert aligned[:1] == decode().words
+        assert "ABCD" == faults.calls.wrap(str.upper)("abcd")
+    assert 3 == faults.cut_count
 
 
 def test_an_answer_of_another_type_is_cut_by_the_function_that_wrap_was_given(
@@ -110,15 +90,6 @@ def test_an_answer_of_another_type_is_cut_by_the_function_that_wrap_was_given(
 
     assert ["ABCD", "AB"] == [decode("abcd"), decode("abcd")]
     assert 1 == faults.cut_count
-
-
-def test_an_answer_that_cannot_be_cut_stays_whole(faults):
-    """The counter shows that nothing was cut, so that a test cannot pass by it."""
-    decode = faults.calls.wrap(str.upper)
-    faults.cut_short = {1: 0.0}
-
-    assert "ABCD" == decode("abcd")
-    assert 0 == faults.cut_count
 
 
 class Engine:
@@ -166,30 +137,6 @@ def test_a_fault_in_a_batch_fails_the_run_and_reaches_one_stream(batching, seam,
     assert [14] * 3 == [call(7) for call in doubles]
 
 
-def test_an_answer_of_a_batch_can_be_cut_for_one_stream(batching):
-    """A cut has the number of the call, not of the run."""
-
-    def cut(answer, share):
-        return round(answer * share)
-
-    double = batching.calls.wrap_batch(Engine().double, cut=cut)
-    batching.cut_short = {2: 0.5}
-
-    assert [20, 10, 20] == [double(10) for _ in range(3)]
-    assert 1 == batching.cut_count
-
-
-def test_runs_are_counted_on_when_faults_are_set_up():
-    """A test may read the counter before and after."""
-    calls = EngineCalls(is_batching=True)
-    double = calls.wrap_batch(Engine().double)
-    double(1)
-    faults = EngineFaults.of(calls)
-    double(2)
-
-    assert (2, 2) == (calls.batch_count, faults.batch_count)
-
-
 def test_each_call_of_a_batch_is_held(batching):
     """Calls meet in `before_call`, although runs of a batched engine never overlap."""
     meeting = threading.Barrier(2, timeout=PATIENCE)
@@ -197,13 +144,6 @@ def test_each_call_of_a_batch_is_held(batching):
     doubles = [batching.calls.wrap_batch(Engine().double) for _ in range(2)]
     with ThreadPoolExecutor(2) as threads:
         assert [2, 4] == list(threads.map(lambda call, n: call(n), doubles, [1, 2]))
-
-
-def test_without_batching_no_call_waits_for_others(faults):
-    """The number of calls to wait for has no effect."""
-    faults.together = 2
-
-    assert (2, 0) == (faults.calls.wrap_batch(Engine().double)(1), faults.together)
 
 
 def test_runs_for_several_calls_wait_until_no_longer_requested(batching):

@@ -66,15 +66,6 @@ def test_rules_newer_than_the_pin_are_advisory(authors_pytest):
     assert "COMPLIANT (2 of 2 rules tested) with 1 advisory finding" in done.stdout
 
 
-def test_one_rule_can_be_chosen(authors_pytest):
-    """Rules carry a marker and a name, so that pytest's own choices work."""
-    done = authors_pytest(CLASS.format(backend="scripted"), "-k", "second_silence")
-
-    assert 0 == done.returncode
-    assert "1 passed" in done.stdout
-    assert "SIL-02   pass" in done.stdout
-
-
 def test_a_failing_rule_explains_itself(authors_pytest):
     """A failure prints the sentence, what was stimulus, what came and the usual causes."""
     source = CLASS.format(backend="fake-silent")

@@ -9,7 +9,7 @@ import pytest
 
 from wlk_conformance import EngineFaults
 from wlk_conformance.scripted import DIGIT_WORDS, END_OF_TEXT_ID, ScriptedBackend
-from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
+from wlk_conformance.scripted.native import decode_pieces, split_word
 from wlk_conformance.testing import (
     CELL_SECONDS,
     CodedToken,

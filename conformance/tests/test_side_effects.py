@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from wlk_conformance import side_effects
 from wlk_conformance.side_effects import children, end_children, left_running, remaining
 
 WAITS = "import sys; sys.stdin.read()"  # until the pipe is closed
@@ -35,21 +34,9 @@ def test_a_child_that_runs_is_named_and_ended(child):
     assert [] == remaining(before, grace=30.0)
 
 
-def test_a_child_of_before_is_no_finding(child):
-    """The workers of a backend that is loaded belong to it."""
-    assert [] == remaining(children(), grace=0.0)
-
-
 def test_a_child_that_ends_in_time_is_no_finding(child):
     """A child that ends within the grace is left out, as is one that was not waited for."""
     before = frozenset(other for other in children() if other.pid != child.pid)
     child.stdin.close()
 
     assert [] == remaining(before, grace=30.0)
-
-
-def test_a_helper_that_python_keeps_is_no_finding(child, monkeypatch):
-    """Python's own trackers run until the program ends."""
-    monkeypatch.setattr(side_effects, "KEPT", (WAITS,))
-
-    assert child.pid not in {other.pid for other in children()}

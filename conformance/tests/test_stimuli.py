@@ -5,8 +5,8 @@ import wave
 import pytest
 
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech, choose_speech_source
-from wlk_conformance.testing import CodedToken, read_tokens, tone
+from wlk_conformance.stimuli import OpenSpeech, choose_speech_source
+from wlk_conformance.testing import read_tokens, tone
 from wlk_core.errors import OptionError
 
 
@@ -29,34 +29,6 @@ def test_other_engines_get_spoken_digits(model, is_recognisable):
 
     assert is_recognisable == source.is_recognisable
     assert 4 == len(source.speech(4, seed=2).words)
-
-
-@pytest.mark.parametrize("source", [CodedSpeech(), DigitSpeech()], ids=["coded", "digits"])
-def test_a_recipe_gives_the_same_audio_again(source):
-    """The same seed gives the same samples, and another seed does not."""
-    first, same, other = (source.speech(3, seed=seed).audio for seed in (7, 7, 8))
-
-    assert first.tobytes() == same.tobytes()
-    assert first.tobytes() != other.tobytes()
-
-
-def test_gaps_are_kept():
-    """A fixed gap lies between every two coded words."""
-    stimulus = CodedSpeech().speech(4, seed=1, gap=(0.48, 0.48), tail=0.0)
-    gaps = [
-        after.start - word.end
-        for word, after in zip(stimulus.words, stimulus.words[1:], strict=False)
-    ]
-
-    assert pytest.approx([0.48] * 3) == gaps
-    assert pytest.approx(stimulus.words[-1].end) == stimulus.seconds
-
-
-def test_a_script_is_encoded_as_it_is():
-    """Listed tokens lie in their cells."""
-    stimulus = CodedSpeech(vocabulary=("a", "b")).script([CodedToken(2, 1, 2)], cells=5)
-
-    assert (0.4, "b") == (stimulus.seconds, stimulus.text)
 
 
 @pytest.fixture

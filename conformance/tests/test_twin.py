@@ -6,7 +6,7 @@ import pytest
 
 from wlk_conformance.sessions.oracle import Life
 from wlk_conformance.sessions.session import Action, Session, Tape
-from wlk_conformance.sessions.twin import compare, twins_of
+from wlk_conformance.sessions.shrink import compare, twins_of
 from wlk_core import ASRToken
 
 

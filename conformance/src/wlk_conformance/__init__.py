@@ -23,19 +23,15 @@ __all__ = [
 
 # Loaded on first use, because the plugin module of the scripted backend lives in this package and
 # must not bring numpy.
-_NAMES = {
-    "wlk_conformance.rules": ("SUITE_VERSION",),
-    "wlk_conformance.suite": ("BackendConformance",),
-    "wlk_conformance.engine_faults": ("EngineFault", "EngineFaults"),
-    "wlk_conformance.seams": ("SupportsCodedAudio", "SupportsEngineCalls", "SupportsHabits"),
-}
+_MODULES = ("rules", "suite", "engine_faults", "seams")
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name, or the version, on first use."""
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
+    for module in _MODULES if name in __all__ else ():
+        loaded = importlib.import_module(f"{__name__}.{module}")
+        if hasattr(loaded, name):
+            return getattr(loaded, name)
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 -- rarely needed
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.rules import Part, RuleTest
     from wlk_conformance.sessions.monitor import MonitoredProcessor
-    from wlk_conformance.sessions.session import Session
-    from wlk_conformance.sessions.violation import Violation
+    from wlk_conformance.sessions.session import Session, Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
 
@@ -386,7 +385,6 @@ def find_backend(
 
 
 def _options_of(spec: BackendSpec, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Return the options that *pairs* set, `language` and `task` of the streams among them."""
     of_calls = [pair for pair in pairs if pair.partition("=")[0] in CALL_ARGUMENTS]
     values = spec.split_options(parse_pairs(pair for pair in pairs if pair not in of_calls))
     arguments = {name: value for name, _, value in (pair.partition("=") for pair in of_calls)}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "CALLS",
     "LIMIT",
     "CallLog",
     "CallRecord",
@@ -33,7 +32,6 @@ __all__ = [
     "while_held",
 ]
 
-CALLS = ".calls"  # the suffix of the record beside the events of a run
 SIZE = 512  # bytes of the record
 HEAD = struct.Struct("=Qi120s")  # calls that began or ended, action, call and stream
 COPY = slice(256, 376)  # the call that returned in a forked copy
@@ -302,7 +300,6 @@ def _text(call: str, stream: str) -> bytes:
 
 
 def _names(text: bytes) -> tuple[str, str]:
-    """Return call and stream of what `_text` returned."""
     call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
     return call, stream
 

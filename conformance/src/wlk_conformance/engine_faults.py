@@ -99,16 +99,6 @@ class EngineFaults:
         return self.calls.count
 
     @property
-    def is_batching(self) -> bool:
-        """See EngineCalls."""
-        return self.calls.is_batching
-
-    @property
-    def batch_count(self) -> int:
-        """See EngineCalls."""
-        return self.calls.batch_count
-
-    @property
     def together(self) -> int:
         """The number of calls that a run of a batched engine waits for."""
         return 0 if self._batches is None else self._batches.together
@@ -167,7 +157,7 @@ class EngineFaults:
 
     def __call__(self, run: EngineRun) -> Sequence[Any]:
         """Answer the calls of *run* with the faults that are set."""
-        if not self.is_batching:  # else each call was held before it was taken
+        if not self.calls.is_batching:  # else each call was held before it was taken
             self.hold()
         _fail(self.fail_before, run.numbers, when="before")
         answers = [self._spelled(answer) for answer in run.answer()]
@@ -194,7 +184,6 @@ class EngineFaults:
         return attrs.evolve(changed, words=tuple(spelled))
 
     def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
-        """Return the answer of call *number*, cut short where that was requested."""
         share = self.cut_short.get(number)
         if cut is None and isinstance(answer, Hypothesis | AlignedHypothesis):
             cut = _fewer_words
@@ -228,12 +217,10 @@ class _HeldBatches(EngineBatches):
 
 
 def _fewer_words(answer: Any, share: float) -> Any:
-    """Return a hypothesis as if the engine had ended its text early."""
     return attrs.evolve(answer, words=answer.words[: int(share * len(answer.words))])
 
 
 def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
-    """Raise EngineFault where one of the calls *numbers* is to fail."""
     for number in numbers:
         if number in faults:
             raise KINDS[number % len(KINDS)](

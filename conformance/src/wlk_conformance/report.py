@@ -157,20 +157,11 @@ class Report:
         failed = [result for result in self.rules if result.outcome in BROKEN]
         first = [result.id for result in failed if result.is_reached and result.is_first]
         broken = [result.id for result in failed if result.is_reached and not result.is_first]
-        unjudged: dict[str, list[str]] = {}  # ids by the call in which their tests stopped
-        stop = ""
-        for result in failed:
-            if not result.is_reached and result.detail.startswith(NOT_REACHED):
-                stop = stop or result.detail.removeprefix(NOT_REACHED)
-            elif not result.is_reached:
-                unjudged.setdefault(result.detail, []).append(result.id)
-        if stop or unjudged:
-            known = ", ".join(
-                rule for rule in [*first, *broken] if not stop.endswith(f" in {rule}")
-            )
-            reasons = [f"{', '.join(ids)} {detail}" for detail, ids in unjudged.items()]
-            reasons += [stop, "the rules after it were not reached"] if stop else []
-            return f"NOT COMPLIANT: {'; '.join(filter(None, [known, *reasons]))}"
+        if stops := [result.detail for result in failed if not result.is_reached]:
+            stop = stops[0].removeprefix(NOT_REACHED)
+            known = ", ".join(id_ for id_ in (*first, *broken) if not stop.endswith(f" in {id_}"))
+            parts = filter(None, (known, stop, "the rules after it were not reached"))
+            return f"NOT COMPLIANT: {'; '.join(parts)}"
         if first and broken:
             rest = ", ".join(broken)
             return f"NOT COMPLIANT: {', '.join(first)}; and, perhaps because of it, {rest}"
@@ -190,7 +181,6 @@ class Report:
         return f"{verdict} with {exceptions}" if exceptions else verdict
 
     def _not_tested(self, width: int) -> list[str]:
-        """Return the lines that name the rules that were not tested, one for each reason."""
         lines = []
         for absence, reason in REASONS.items():
             head, ids = f"  not tested, {reason}: ", self.not_tested(absence)

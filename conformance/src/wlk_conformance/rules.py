@@ -102,8 +102,7 @@ class TestOutcome:
     The outcome of one test of a rule.
 
     `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
-    test that a hang or a crash kept from running fails and is not reached.  With `is_stop` one of
-    its calls hung or ended the process.
+    test that a hang or a crash kept from running fails and is not reached.
     """
 
     __test__ = False  # not collected by pytest, whatever imports it
@@ -114,7 +113,6 @@ class TestOutcome:
     detail: str = ""
     explanation: str = ""
     is_reached: bool = True
-    is_stop: bool = False
     absence: Absence = "not testable"
     is_first: bool = False
 

@@ -18,7 +18,7 @@ from wlk_conformance.rules import (
     TestOutcome,
     rule_test,
 )
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.session import Violation
 from wlk_conformance.side_effects import (
     children,
     end_children,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "examine",
     "findings",
+    "judge",
     "leaked_processes",
     "not_applicable",
     "reason_to_skip",
@@ -44,6 +45,29 @@ __all__ = [
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
 RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
 SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
+
+
+def judge(
+    declared: RuleTest,
+    test: Callable[[BackendUnderTest], None],
+    under_test: BackendUnderTest,
+    note: Callable[[TestOutcome], None],
+) -> TestOutcome:
+    """
+    Run *test* and return its outcome, see `examine`.
+
+    *note* gets each violation that is found in it as soon as it is known, and the outcome.
+    """
+
+    def take_findings() -> None:
+        for finding in findings(declared, under_test):
+            note(finding)
+
+    under_test.at_finding = take_findings
+    outcome = examine(declared, test, under_test)
+    take_findings()
+    note(outcome)
+    return outcome
 
 
 def examine(
@@ -153,16 +177,15 @@ def not_applicable(declared: RuleTest, reason: NotApplicable) -> TestOutcome:
 def _outcome_of(
     error: BaseException, declared: RuleTest, under_test: BackendUnderTest
 ) -> TestOutcome:
-    """Return the outcome that an exception out of a test stands for."""
     if isinstance(error, NotApplicable):
         return not_applicable(declared, error)
     if isinstance(error, LoadFailure):
         return TestOutcome.failed(declared, f"the backend could not be loaded: {error}")
     is_own = isinstance(error, AssertionError)
-    detail = str(error) or "the assertion does not hold"
+    frames = traceback.extract_tb(error.__traceback__)[-1 if is_own else -FRAMES :]
+    detail = str(error) or f"does not hold: {frames[-1].line}"
     if not isinstance(error, AssertionError | Escaped):
         detail = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)[-1 if is_own else -FRAMES :]
     lines = [f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" for frame in frames]
     return _failed(declared, detail, under_test, after="at " + "\n   ".join(lines))
 

@@ -1,8 +1,10 @@
-"""Run the suite in a subprocess, and report calls that hang or end the process."""
+"""Run the suite in a process of its own, and report the call that hangs or ends it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+import faulthandler
+from functools import partial
 import json
 import os
 from pathlib import Path
@@ -17,10 +19,16 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from wlk_conformance.backend_under_test import find_backend
-from wlk_conformance.calls import CALLS, CallRecord
+from wlk_conformance.calls import CallRecord, Calls
 from wlk_conformance.report import Report
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_test, rule_tests
-from wlk_conformance.runner import SESSIONS_TEST, not_applicable, reason_to_skip
+from wlk_conformance.runner import (
+    SESSIONS_TEST,
+    judge,
+    leaked_processes,
+    not_applicable,
+    reason_to_skip,
+)
 from wlk_conformance.sessions.campaign import stopped_session
 from wlk_conformance.sessions.session import Session
 from wlk_conformance.suite import BackendConformance
@@ -28,12 +36,12 @@ from wlk_conformance.suite.conformance import check_rules
 from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core.registry import PluginInfo
 
-__all__ = ["RULES_OF_CALLS", "SuiteRun", "last_lines", "not_judged", "stopped"]
+__all__ = ["RULES_OF_CALLS", "SuiteRun", "last_lines", "stopped"]
 
 #: The rule that a call breaks that hangs or ends the process.
 RULES_OF_CALLS = {
@@ -44,66 +52,63 @@ RULES_OF_CALLS = {
     "stats": "RES-02",
 }  # fmt: skip
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
-MAX_STOPS = 5  # processes that hang or end; with 120 s a run that always hangs takes 10 minutes
+#: The files by which the process that runs the suite and the one that watches it know each other.
+CHOSEN, CALLS, EVENTS, PRINTED = "chosen.json", "calls", "events.jsonl", "printed.txt"
 TICK = 0.1  # seconds between two reads of the events
-#: Statuses of pytest: all passed, some failed, all were left out.
-ENDED = tuple(f"the process ended with status {status}" for status in (0, 1, 5))
 GRACE = 30.0  # seconds more while no call runs, or the model is loaded
 STACKS = 5.0  # seconds in which a process that hangs prints its stacks
-LINES = 8  # of what the backend printed last
-FRAMES = 6  # innermost frames of a thread that ended the process
-FRAME = re.compile(r'  File "(?P<file>[^"]*)"')
-RUNNERS = ("<frozen ", "/_pytest/", "/pluggy/", "/wlk_conformance/", "/pytest/", "/threading.py")
+LINES = 14  # shown of what the process printed last
+#: Frames of what runs the tests, and a line without interest.
+RUNNER = re.compile(
+    r'  File "(<frozen |.*[/\\](wlk_conformance|threading\.py)\b)|Extension modules:'
+)
 
 
-@attrs.define
-class _Events:
-    """What a run wrote so far; `read` takes what was written since the last call."""
+def _find(*, replay: str | None, **chosen: Any) -> tuple[BackendUnderTest, PluginInfo]:
+    """Return the backend as it was chosen; *replay* is the JSON document of a session."""
+    session = None if replay is None else Session.from_json(replay)
+    return find_backend(replay=session, **chosen)
 
-    path: Path
-    outcomes: list[TestOutcome]
-    running: tuple[str, str] | None = None  #: rule and test
-    refusal: str | None = None
-    _offset: int = 0
 
-    def read(self) -> bool:
-        """Take in complete new lines; return whether there were any."""
-        if not self.path.exists():
-            return False
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            lines = file.read()
-        complete = lines[: lines.rfind(b"\n") + 1]
-        self._offset += len(complete)
-        for event in map(json.loads, complete.splitlines()):
-            if "begin" in event:
-                self.running = (event["begin"], event["test"])
-            elif "refusal" in event:
-                self.refusal = event["refusal"]
-            else:
-                self.outcomes.append(TestOutcome(**event["end"]))
-                if self.running is not None and self.outcomes[-1].test == self.running[1]:
-                    self.running = None
-        return bool(complete)
+def work(folder: Path) -> None:
+    """Run what `SuiteRun` chose in this process, and write to *folder* what happens."""
+    faulthandler.enable()
+    under_test, _ = _find(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
+    under_test.replays = REPLAYS
+    under_test.calls = Calls(folder / CALLS)
+    suite = BackendConformance()
+
+    def log(**event: Any) -> None:  # on disk before the next thing happens
+        with (folder / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def note(outcome: TestOutcome) -> None:
+        log(end=attrs.asdict(outcome))
+
+    for declared, test in rule_tests(BackendConformance):
+        log(begin=declared.name, rule=declared.id)
+        judge(declared, partial(test, suite), under_test, note)
+        if under_test.refusal is not None:
+            log(refusal=str(under_test.refusal))
+            return
+    under_test.close()
+    for outcome in leaked_processes(under_test):
+        note(outcome)
 
 
 @attrs.define
 class SuiteRun:
     """
-    The suite on one installed backend, run by pytest in a subprocess.
+    The suite on one installed backend, run in a subprocess.
 
-    The current directory has no effect: no configuration, no conftest, no other plugin.  A run
-    that hangs, crashes or is killed is reported all the same, and a new process runs the rest.
+    A run that hangs, crashes or is killed is reported all the same: the call in which it ended
+    fails its rule, and the rules that were not reached fail with it.
     """
 
     under_test: BackendUnderTest
     owner: PluginInfo
-    pairs: tuple[str, ...] = ()
+    chosen: Mapping[str, Any]
     time_limit: float = 120.0
-    replay: Path | None = None
-    tests: Sequence[RuleTest] = attrs.field(
-        factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
-    )
     outcomes: list[TestOutcome] = attrs.field(factory=list, init=False)
 
     @classmethod
@@ -111,7 +116,6 @@ class SuiteRun:
         cls,
         backend: str,
         *,
-        pairs: Sequence[str],
         rules: Sequence[str],
         time_limit: float,
         replay: Path | None,
@@ -129,32 +133,22 @@ class SuiteRun:
 
         """
         check_rules(rules)
-        under_test, owner = find_backend(backend, pairs=pairs, rules=rules, **chosen)
-        if replay is not None:
-            try:
-                under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise OptionError(f"--replay {replay}: {error}") from None
-        return cls(under_test, owner, tuple(pairs), time_limit, replay)
+        document = None if replay is None else replay.read_text(encoding="utf-8")
+        chosen = {"name": backend, "rules": rules, "replay": document, **chosen}
+        try:
+            return cls(*_find(**chosen), chosen, time_limit)
+        except ValueError as error:
+            raise OptionError(f"--replay {replay}: {error}") from None
 
     @property
     def explanations(self) -> list[str]:
         """The full text of each failure that no deviation covers, causes of others first."""
-        deviations = self.under_test.spec.deviations
-        texts: list[str] = []
-        stops: set[str] = set()  # rules
-        for outcome in sorted(self.outcomes, key=lambda outcome: not outcome.is_first):
-            text = outcome.explanation
-            if outcome.status != "fail" or outcome.rule in deviations or not text:
-                continue
-            if outcome.is_stop and "replay:" not in text:
-                if outcome.rule in stops:
-                    continue
-                # The stack of a later stop is seldom another one.
-                text = "\n".join(text.splitlines()[:2]) if stops else text
-                stops.add(outcome.rule)
-            texts.append(text)
-        return texts
+        return [
+            outcome.explanation
+            for outcome in sorted(self.outcomes, key=lambda outcome: not outcome.is_first)
+            if outcome.status == "fail" and outcome.rule not in self.under_test.spec.deviations
+            if outcome.explanation
+        ]
 
     def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
         """
@@ -164,55 +158,37 @@ class SuiteRun:
             BackendUnavailable: the backend could not be loaded and explained why.
 
         """
-        with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
-            events = _Events(Path(folder) / "events.jsonl", self.outcomes)
-            printed = Path(folder) / "printed.txt"
-            for _ in range(MAX_STOPS):
-                ended = self._watch(events, printed, progress)
-                if events.refusal is not None:
-                    raise BackendUnavailable(events.refusal)
-                stop = self._take(events, ended, printed)
-                if stop is None or not self._missing():
-                    if stop is None and ended not in ENDED:  # LIFE-10: it crashed in its exit
-                        close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
-                        ended = f"after the last test, when the backend had been closed, {ended}"
-                        crash = stopped(close, ended, CallRecord(0), _text(printed))
-                        self.outcomes.append(attrs.evolve(crash, is_stop=False))
-                    break
-                ended = f"{ended.partition(':')[0]} in {stop.rule}"
-            self._complete(ended, printed)
-        return Report.of(
-            self.under_test, self.owner, self.tests, self.outcomes, suite=SUITE_VERSION
-        )
+        tests = [test for test, _ in rule_tests(BackendConformance)]
+        with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
+            folder = Path(name)
+            (folder / CHOSEN).write_text(json.dumps(self.chosen), encoding="utf-8")
+            ended = self._watch(folder, progress)
+            events = _events(folder)
+            if "refusal" in events[-1]:
+                raise BackendUnavailable(events[-1]["refusal"])
+            self.outcomes += [TestOutcome(**event["end"]) for event in events if "end" in event]
+            self._complete(tests, ended, folder)
+        return Report.of(self.under_test, self.owner, tests, self.outcomes, suite=SUITE_VERSION)
 
-    def _watch(
-        self, events: _Events, printed: Path, progress: Callable[[str | None], None] | None
-    ) -> str:
-        """Wait for the run to end, or end it where no call returns; return how it ended."""
-        calls = events.path.with_suffix(CALLS)
-        calls.unlink(missing_ok=True)  # the last call of the process before would seem to run
-        environment = {**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        with printed.open("wb") as output:
+    def _watch(self, folder: Path, progress: Callable[[str | None], None] | None) -> str:
+        """Wait for the run to end, or end it where no call returns; return how, "" for well."""
+        with (folder / PRINTED).open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
-                self._command(events.path),
+                # -P, because a numpy.py in the current directory is not numpy
+                [sys.executable, "-P", "-m", "wlk_conformance.suite_run", str(folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment,
                 process_group=0 if os.name == "posix" else None,
             )
-        moved, moves = monotonic(), 0
+        moved, before = monotonic(), (0, 0)
         try:
-            while True:
-                is_over = _wait(process, TICK)
-                record = CallRecord.read(calls)
-                has_events = events.read()
-                if has_events and progress is not None and events.running is not None:
-                    progress(events.running[0])
-                if has_events or record.moves != moves:
-                    moves, moved = record.moves, monotonic()
-                if is_over:
-                    return _ending(process.returncode)
+            while not _wait(process, TICK):
+                record, events = CallRecord.read(folder / CALLS), _events(folder)
+                if progress is not None and "rule" in events[-1]:
+                    progress(events[-1]["rule"])
+                if before != (record.moves, len(events)):
+                    moved, before = monotonic(), (record.moves, len(events))
                 # The limit counts from the last call that began or returned, because a slow
                 # backend is not a hanging one.
                 grace = GRACE if record.call in ("", "load_backend") else 0.0
@@ -225,73 +201,35 @@ class SuiteRun:
             _end(process)
             if progress is not None:
                 progress(None)
+        if (status := process.returncode) < 0:
+            return f"the process was ended by {signal.Signals(-status).name}"
+        return f"the process ended with status {status}" if status else ""
 
-    def _command(self, events: Path) -> list[str]:
-        ini = Path(__file__).with_name("installed.ini")
-        under_test = self.under_test
+    def _complete(self, tests: Sequence[RuleTest], ended: str, folder: Path) -> None:
+        """Add the outcome of the call that ended the run, and those of tests that did not run."""
         done = {outcome.test for outcome in self.outcomes}
-        chosen = {
-            "backend": under_test.spec.name,
-            "events": events,
-            "model": under_test.model,
-            "replay": self.replay and self.replay.resolve(),
-            "replays": REPLAYS,
-            "seed": under_test.seed,
-            "sessions": under_test.sessions,
-            "words": under_test.words,
-        }
-        return [
-            sys.executable,
-            "-P",  # a numpy.py in the current directory is not numpy
-            *("-m", "pytest", "-q", "--noconftest"),
-            "--capture=no",  # what is captured is lost when a call ends the process
-            *("-c", str(ini), "--rootdir", str(ini.parent)),
-            *("-p", "no:cacheprovider", "-p", "wlk_conformance.pytest_plugin"),
-            *("--pyargs", "wlk_conformance.installed"),
-            *(f"--wlk-{name}={value}" for name, value in chosen.items() if value is not None),
-            *(f"--wlk-option={pair}" for pair in self.pairs),
-            *(f"--wlk-{tier}" for tier in sorted(under_test.tiers - {"contract"})),
-            *(f"--wlk-skip={test.name}" for test in self.tests if test.name in done),
-            *(f"--wlk-rule={rule}" for rule in sorted(under_test.rules)),
-        ]
-
-    def _missing(self) -> list[RuleTest]:
-        """Return the tests that have no outcome."""
-        done = {outcome.test for outcome in self.outcomes}
-        return [test for test in self.tests if test.name not in done]
-
-    def _take(self, events: _Events, ended: str, printed: Path) -> TestOutcome | None:
-        """Return the outcome of the call in which a process ended, if it ended in one."""
-        if events.running is None:
-            return None
-        (_, name), events.running = events.running, None
-        declared = next(test for test in self.tests if test.name == name)
-        running = CallRecord.read(events.path.with_suffix(CALLS))
-        stop = stopped(declared, ended, running, _text(printed))
-        if name == SESSIONS_TEST:
-            backend = self.under_test.spec.name
-            replay = stopped_session(REPLAYS, backend, action=running.action)
-            explanation = "\n".join(filter(None, (stop.explanation, replay)))
-            stop = attrs.evolve(stop, explanation=explanation)
-        self.outcomes.append(stop)
-        if stop.test != name:
-            self.outcomes.append(not_judged(declared, stop))
-        return stop
-
-    def _complete(self, ended: str, printed: Path) -> None:
-        """Add the outcomes of the tests that did not run, and what was printed if none did."""
-        has_stopped = any(outcome.is_stop for outcome in self.outcomes)
-        for test in self._missing():
-            reason = reason_to_skip(test, self.under_test)
-            if reason is not None:
+        missing = [test for test in tests if test.name not in done]
+        reasons = {test.name: reason_to_skip(test, self.under_test) for test in missing}
+        if ended:
+            running = CallRecord.read(folder / CALLS)
+            printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace")
+            if missing:
+                stop = stopped(missing[0], ended, running, printed)
+            else:  # LIFE-10: it crashed in its exit
+                close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
+                ended = f"after the last test, when the backend had been closed, {ended}"
+                stop = stopped(close, ended, CallRecord(0), printed)
+            if missing and missing[0].name == SESSIONS_TEST:
+                replay = stopped_session(REPLAYS, self.under_test.spec.name, action=running.action)
+                stop = attrs.evolve(stop, explanation=f"{stop.explanation}\n{replay}".strip())
+            self.outcomes.append(stop)
+            ended = f"{ended.partition(':')[0]} in {stop.rule}"
+        for test in missing:
+            if (reason := reasons[test.name]) is not None:
                 self.outcomes.append(not_applicable(test, reason))
-            elif has_stopped:
+            elif all(outcome.test != test.name for outcome in self.outcomes):
                 detail = f"not reached: {ended}"
                 self.outcomes.append(TestOutcome.failed(test, detail, is_reached=False))
-            else:
-                has_stopped = True
-                self.outcomes.append(stopped(test, ended, CallRecord(0), _text(printed)))
-                ended = f"{ended} in {test.id}"
 
 
 def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
@@ -303,63 +241,36 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     is_session = declared.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
     broken = rule_test(RULES_OF_CALLS.get(running.call, declared.id))
-    is_hung = ended.startswith("hung")
     detail = ended
     if running.call:
-        detail += f"; {running} is running" if is_hung else f" in {running}"
-    lines = [
-        f"{broken.id}  {broken.sentence}",
-        f"result: in {scene}: {detail}",
-        *last_lines(printed),
-    ]
+        detail += f"; {running} is running" if ended.startswith("hung") else f" in {running}"
+    lines = [f"{broken.id}  {broken.sentence}", f"result: in {scene}: {detail}"]
     is_own = broken.id == declared.id and not is_session
     return TestOutcome(
         rule=broken.id,
         test=declared.name if is_own else f"stop in {running.call or 'a session'}",
         status="fail",
         detail=detail,
-        explanation="\n".join(lines),
-        is_stop=True,
+        explanation="\n".join([*lines, *last_lines(printed)]),
     )
 
 
-def not_judged(declared: RuleTest, stop: TestOutcome) -> TestOutcome:
-    """Return the outcome of a test in which a call stopped that breaks another rule."""
-    how = "hung" if stop.detail.startswith("hung") else "ended the process"
-    detail = f"not judged: {stop.test.removeprefix('stop in ')} {how}, see {stop.rule}"
-    return TestOutcome.failed(declared, detail, is_reached=False)
-
-
 def last_lines(printed: str) -> list[str]:
-    """
-    Return what a process printed last: lines of the backend, then the stack where it ended.
-
-    The stack is that of the thread that ended the process, or else of the first thread with frames
-    other than those of what runs the tests, which are left out.
-    """
-    own: list[str] = []
-    heads: list[str] = []
-    stacks: dict[bool, list[str]] = {True: [], False: []}  # of the current thread, and of others
-    thread: bool | None = None  # whether the lines are the stack of the current thread
-    for line in printed.splitlines():
-        if line.startswith(("Thread 0x", "Current thread 0x")):
-            thread = line.startswith("Current")
-        elif line.startswith(("Fatal Python error", "Windows fatal exception")):
-            heads.append(line)
-        elif thread is not None and (found := FRAME.match(line)):
-            if not any(runner in found["file"].replace("\\", "/") for runner in RUNNERS):
-                stacks[thread].append(line)
-        elif line.strip() and not heads:
-            own.append(line)
-    return [*own[-LINES:], *heads, *(stacks[True] or stacks[False])[:FRAMES]]
+    """Return what a process printed last, without the frames of what runs the tests."""
+    lines = [line for line in printed.splitlines() if line.strip() and not RUNNER.match(line)]
+    return lines[-LINES:]
 
 
-def _text(printed: Path) -> str:
-    return printed.read_text(encoding="utf-8", errors="replace")
+def _events(folder: Path) -> list[dict[str, Any]]:
+    """Return the events so far, an empty one first; the last line may be incomplete."""
+    try:
+        lines = (folder / EVENTS).read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        lines = []
+    return [{}, *map(json.loads, lines)]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, and what it started in its group."""
     if os.name == "posix":
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -368,16 +279,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Return whether the process ends within *seconds*."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    return process.returncode is not None
 
 
-def _ending(status: int) -> str:
-    """Return how a process ended."""
-    if status < 0:
-        return f"the process was ended by {signal.Signals(-status).name}"
-    return f"the process ended with status {status}"
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 import numpy as np
 
-from wlk_conformance.scripted.native import decode_step
-from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
+from wlk_conformance.scripted.native import decode_pieces, decode_step, split_word
 from wlk_conformance.seams import (
     CHANGES_ITS_MIND,
     MOVED_SECONDS,
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_conformance.scripted.native import DecoderState
-    from wlk_conformance.scripted.tokenizer import Piece
+    from wlk_conformance.scripted.native import DecoderState, Piece
     from wlk_conformance.testing.coded_audio import DetectedToken
 
 __all__ = ["BUFFER_SECONDS", "DIGIT_WORDS", "FRAME_SAMPLES", "POLICY", "ScriptedEngine"]

@@ -9,33 +9,75 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_conformance.scripted.tokenizer import END_OF_TEXT_ID, Piece, decode_pieces, split_word
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, read_tokens
 from wlk_core.online import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, Word, find_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = [
     "DELAY_STEPS",
+    "END_OF_TEXT_ID",
     "DecoderState",
     "NativeRecognizer",
+    "Piece",
     "cut_step",
+    "decode_pieces",
     "decode_step",
+    "split_word",
 ]
 
 DELAY_STEPS = 6  # 0.48 s, a usual delay of models with delayed streams
 CONTEXT_PIECES = 96  # the decoder ends its text by itself after so many pieces
 LOOP_TIMES, LOOP_PIECES = 6, 12  # so many repeats of an n-gram of so many pieces are a loop
 MEL_FRAMES = 8  # in a step, 100 a second
-END_OF_TEXT = Piece(data=b"")
+END_OF_TEXT_ID = 511  # coded token that ends the text of a decoder which has such a token
+PIECE_BYTES = 2  # a Chinese or Thai character takes 3, so no piece of one is a character
 
 _HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 _STEPS = DELAY_STEPS + 2  # in view: the step being decoded, the one before it and the delay
 _STATE_BYTES = 4 * _STEPS * CELL_SAMPLES + 4 * CONTEXT_PIECES
+
+
+@attrs.frozen(kw_only=True)
+class Piece:
+    """Bytes of a word of UTF-8 text, and whether the word begins and ends with them."""
+
+    data: bytes
+    is_start: bool = False
+    is_end: bool = False
+
+
+def split_word(text: str) -> tuple[Piece, ...]:
+    """
+    Return the pieces of *text*, a word of the vocabulary with its own spacing.
+
+    There are at least two, because the first and the last one mark where a word begins and ends:
+    a word of PIECE_BYTES or less gets an empty piece at its end.
+    """
+    data = text.encode()
+    if len(data) <= PIECE_BYTES:
+        return (Piece(data=data, is_start=True), Piece(data=b"", is_end=True))
+    cuts = range(0, len(data), PIECE_BYTES)
+    return tuple(
+        Piece(
+            data=data[cut : cut + PIECE_BYTES],
+            is_start=cut == 0,
+            is_end=cut + PIECE_BYTES >= len(data),
+        )
+        for cut in cuts
+    )
+
+
+def decode_pieces(pieces: Iterable[bytes]) -> str:
+    """Return the text of the pieces of one word; bytes of an incomplete character wait."""
+    return b"".join(pieces).decode("utf-8", errors="ignore")
+
+
+END_OF_TEXT = Piece(data=b"")
 
 
 @attrs.frozen(kw_only=True, eq=False)

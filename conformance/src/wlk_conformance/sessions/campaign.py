@@ -16,10 +16,8 @@ from wlk_conformance.rules import NotSelected
 from wlk_conformance.seams import HABITS, SupportsDeclaration, SupportsHabits
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
-from wlk_conformance.sessions.session import Session
-from wlk_conformance.sessions.shrink import attribute, shrink
-from wlk_conformance.sessions.twin import compare, twins_of
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.session import Session, Violation
+from wlk_conformance.sessions.shrink import attribute, compare, shrink, twins_of
 from wlk_conformance.side_effects import (
     BRIEF_GRACE,
     CHILD_GRACE,
@@ -142,7 +140,6 @@ class Campaign:
         under_test.advice[violation.rule] = "\n".join(lines)
 
     def _write(self, name: str, session: Session) -> Path | None:
-        """Write *session* to the folder of replays; return None where there is none."""
         folder = self._under_test.replays
         if folder is None:
             return None
@@ -279,7 +276,6 @@ def profile_of(under_test: BackendUnderTest) -> Profile:
 
 
 def _limits(option: Option) -> tuple[Any, ...]:
-    """Return the values at the limits of *option*, its default and `auto`."""
     auto = AUTO if option.is_auto_allowed else None
     values = (option.minimum, option.default, option.maximum, auto)
     return tuple(dict.fromkeys(value for value in values if value is not None))
@@ -296,7 +292,6 @@ def _open_files() -> int:
 
 
 def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
-    """Yield LIFE-10 for threads and files that closed streams left open."""
     limit = monotonic() + GRACE  # for all of them together
     for thread in set(threading.enumerate()) - threads:
         thread.join(max(0.0, limit - monotonic()))

@@ -11,10 +11,9 @@ import attrs
 
 from wlk_conformance.calls import CallLog, Calls, GuardedProcessor
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.sessions.clock import StreamClock
-from wlk_conformance.sessions.reports import FLUSHES, Counters, Failures, ReportedTimes
+from wlk_conformance.sessions.reports import FLUSHES, Counters, Failures, ReportedTimes, StreamClock
+from wlk_conformance.sessions.session import Violation
 from wlk_conformance.sessions.tokens import CommittedTokens, Speakers, check_hypothesis
-from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE, Emission
 from wlk_core.errors import AudioFormatError, BackendError, WLKError
 
@@ -28,18 +27,14 @@ __all__ = ["Monitor", "MonitoredProcessor"]
 
 @attrs.define
 class _Span:
-    """The time of one call: the engine calls in it, where no other call overlapped it."""
+    """The engine calls in the time of one call, where no other call overlapped it."""
 
-    is_alone: bool
-    entered: int
-    made: int = 0  #: engine calls
+    made: int = 0
     fired: int = 0  #: engine calls that failed on request
 
 
 @attrs.frozen(kw_only=True)
 class _Entry:
-    """The state of a stream when an exclusive call began."""
-
     audio_time: float
     samples: int
     inserts: int
@@ -62,8 +57,7 @@ class Monitor:
         self._calls = calls
         self._engine_calls = EngineFaults.of_backend(backend)
         self._streams: list[MonitoredProcessor] = []
-        self._open: dict[int, _Span] = {}  # by thread
-        self._entered = 0
+        self._running = self._entered = 0  # calls of any stream
         self._lock = threading.Lock()
 
     def open(
@@ -99,23 +93,17 @@ class Monitor:
     @contextmanager
     def span(self) -> Iterator[_Span]:
         """Count the engine calls of a block."""
-        calls, thread = self._engine_calls, threading.get_ident()
+        calls, span = self._engine_calls, _Span()
         with self._lock:
-            self._entered += 1
-            before = 0 if calls is None else calls.count
-            span = _Span(not self._open, self._entered)
-            outer = self._open.get(thread)
-            self._open[thread] = span
+            self._running, self._entered = self._running + 1, self._entered + 1
+            before, entered = 0 if calls is None else calls.count, self._entered
+            is_alone = self._running == 1
         try:
             yield span
         finally:
             with self._lock:
-                if outer is None:
-                    del self._open[thread]
-                else:
-                    self._open[thread] = outer
-                span.is_alone = span.is_alone and self._entered == span.entered
-                if calls is not None and span.is_alone:
+                self._running -= 1
+                if calls is not None and is_alone and self._entered == entered:
                     span.made = calls.count - before
                     failing = calls.fail_before | calls.fail_after
                     span.fired = sum(before < call <= calls.count for call in failing)
@@ -137,7 +125,6 @@ class MonitoredProcessor:
         self._begin()
 
     def _begin(self, *, is_reset: bool = False) -> None:
-        """Begin a life, at the opening or at a reset."""
         self._clock = StreamClock()
         self._tokens = CommittedTokens(self._monitor.spec, self.language)
         self._times = ReportedTimes()
@@ -287,7 +274,6 @@ class MonitoredProcessor:
         return emission
 
     def _returned(self, call: str, emission: Any, entry: _Entry, span: _Span) -> None:
-        """Check an exclusive call that returned."""
         if entry.is_overlapped:
             return
         is_finished = self._is_finished
@@ -326,7 +312,6 @@ class MonitoredProcessor:
 
     @contextmanager
     def _entered(self) -> Iterator[_Entry]:
-        """Note that an exclusive call begins, and that it ends."""
         with self._lock:
             entry = _Entry(
                 audio_time=self._clock.end,
@@ -354,5 +339,4 @@ class MonitoredProcessor:
 
 
 def _given(value: Any, option: Any) -> tuple[Any, ...]:
-    """Return the arguments of a call, without its option where that is None."""
     return (value,) if option is None else (value, option)

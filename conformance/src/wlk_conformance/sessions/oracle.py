@@ -9,8 +9,8 @@ import attrs
 
 from wlk_conformance.compare import align
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
-from wlk_conformance.sessions.clock import StreamClock
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.reports import StreamClock
+from wlk_conformance.sessions.session import Violation
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import SAMPLE_RATE
 
@@ -239,7 +239,6 @@ def misspelled(
 
 
 def _lie_between(life: Life, first: int, final: int, *, is_pause: bool = False) -> bool:
-    """Return whether a pause, or a flush as well, lies at a sample from *first* to *final*."""
     samples = [sample for sample, _ in life.clock.pauses] + ([] if is_pause else life.cuts)
     return any(first <= sample <= final for sample in samples)
 
@@ -276,7 +275,6 @@ def _range(first: float, second: float) -> tuple[float, float]:
 
 
 def _is_joined(expected: Sequence[ExpectedWord], words: Sequence[str]) -> bool:
-    """Return whether the text has all letters of the words, and other spaces."""
     return "".join(word.text.strip() for word in expected) == "".join(words)
 
 

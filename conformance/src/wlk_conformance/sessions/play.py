@@ -17,8 +17,7 @@ from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.running_text import check_running_text
-from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Vocabulary
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Violation, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from wlk_conformance.sessions.violation import Kind
+    from wlk_conformance.sessions.session import Kind
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
 
@@ -117,7 +116,6 @@ class Player:
                 self._do_open(action, stream)
 
     def _do_open(self, action: Action, stream: PlayedStream) -> None:
-        """Make the calls of *action* on a stream that takes audio."""
         if action.do in CALLS:
             rule, name = CALLS[action.do]
             with reported(rule, name):
@@ -225,8 +223,6 @@ class Player:
         stream.is_broken = True
 
     def _hold(self, stream: PlayedStream, action: Action, faults: EngineFaults) -> None:
-        """Make an exclusive call on a thread, and the inner calls while its engine is held."""
-
         def act() -> None:
             for inner in action.inner:
                 self._while_held(stream, action, inner)
@@ -262,7 +258,6 @@ class Player:
                     self._report(stream, "LIFE-10", str(unexpected))
 
     def _judge(self, session: Session) -> None:
-        """Report the first life whose words are not those of its audio."""
         if not isinstance(self._source, CodedSpeech):
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))

@@ -10,8 +10,7 @@ import numpy as np
 
 from wlk_conformance.calls import Escaped
 from wlk_conformance.sessions.oracle import Life
-from wlk_conformance.sessions.session import FLUSHES, Action
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.session import FLUSHES, Action, Violation
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import (
     AudioFormatError,
@@ -100,7 +99,6 @@ class PlayedStream:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a life where the tape is."""
         self.lives.append(Life(self._position, may_end_early=not self.keeps_delay))
         self.processed = 0.0
         self.is_broken = False
@@ -220,7 +218,6 @@ class PlayedStream:
             return
 
     def _shaped(self, samples: NDArray[np.float32], form: str) -> NDArray[np.float32]:
-        """Return *samples* in an array of the memory layout *form*."""
         if form == "read-only":
             samples.flags.writeable = False
         elif form == "strided":

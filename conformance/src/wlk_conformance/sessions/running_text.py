@@ -12,7 +12,7 @@ from wlk_conformance.sessions.oracle import (
     misspelled,
     mistakes,
 )
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.session import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -58,7 +58,6 @@ def _check(
     reached: Sequence[Positions],
     vocabulary: Vocabulary,
 ) -> Violation | None:
-    """Return what is wrong with the hypothesis of a reading."""
     tokens = life.tokens[: reading.committed]
     before = "".join(token.text for token in tokens)
     first = len(_units(before, tokens, vocabulary))
@@ -86,7 +85,6 @@ def _check(
 
 
 def _units(text: str, tokens: Sequence[ASRToken], vocabulary: Vocabulary) -> list[str]:
-    """Return the words of *text*, which are the tokens where a script has no spaces."""
     if vocabulary.is_split_by_spaces:
         return text.split()
     return [token.text.strip() for token in tokens]
@@ -128,7 +126,6 @@ def _unexpected(
     starts: Positions,
     words: Sequence[ExpectedWord],
 ) -> Violation:
-    """Return COM-03 where only spaces are wrong, HYP-02 for other text."""
     letters = "".join(units)
     spelled = [[word.text.strip() for word in words[start:]] for start in sorted(starts)]
     is_spacing = any(letters and "".join(rest).startswith(letters) for rest in spelled)
@@ -146,7 +143,6 @@ def _misplaced(
     life: Life,
     vocabulary: Vocabulary,
 ) -> Violation | None:
-    """Return a wrong time or space of tokens that follow the text *before* and the word *last*."""
     for word, token in pairs:
         low, high = word.start[0] - TOLERANCE, word.start[1] + TOLERANCE
         if not low <= token.start <= high or token.end > word.end[1] + TOLERANCE:

@@ -1,4 +1,4 @@
-"""Sessions as data: streams, their audio and every call made on them, ready for a JSON file."""
+"""Sessions as data, ready for a JSON file: streams, their audio and calls; and what they break."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from wlk_conformance.testing import CodedToken
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["FLUSHES", "VOCABULARIES", "Action", "Do", "Session", "Tape", "Token", "Vocabulary"]
+__all__ = [
+    "FLUSHES", "VOCABULARIES", "Action", "Do", "Kind", "Session", "Tape", "Token", "Violation",
+    "Vocabulary",
+]  # fmt: skip
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
 FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
@@ -259,3 +262,31 @@ class Session:
         for call, equal in groupby(json.dumps(_described(action)) for action in self.actions):
             count = sum(1 for _ in equal)
             yield call if count == 1 else f"{call}, {count} times"
+
+
+Kind = Literal[
+    "blocked", "invariant", "language", "clock", "missing", "extra", "spacing", "time", "raised",
+    "differs",
+]  # fmt: skip
+
+
+@attrs.frozen
+class Violation:
+    """
+    A rule that was broken.
+
+    Attributes:
+        rule: its id.
+        message: what was fed, what was expected and what came.
+        kind: "invariant" or "blocked" where the rule follows from the call alone.  For the other
+            kinds it is a first guess, which the smallest session that still fails makes exact.
+        stream: the name of the stream.
+        twin: for kind "differs", the session whose words are others.
+
+    """
+
+    rule: str
+    message: str
+    kind: Kind = "invariant"
+    stream: str = ""
+    twin: Session | None = None

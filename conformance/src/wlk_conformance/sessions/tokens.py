@@ -6,14 +6,14 @@ from itertools import chain
 import math
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.sessions.clock import ROUNDING
-from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.reports import ROUNDING
+from wlk_conformance.sessions.session import Violation
 from wlk_core import EPS, ASRToken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wlk_conformance.sessions.clock import StreamClock
+    from wlk_conformance.sessions.reports import StreamClock
     from wlk_core import BackendSpec, ChangeSpeaker, Emission
 
 __all__ = ["CommittedTokens", "Speakers", "check_hypothesis"]
@@ -100,7 +100,6 @@ class CommittedTokens:
 def _malformed(
     token: ASRToken, spec: BackendSpec, language: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the rules that the text, the probability or the language of a token breaks."""
     if not token.text.strip():
         yield "COM-03", f"an empty token: {token}"
     if "\ufffd" in token.text:
@@ -118,7 +117,6 @@ def _malformed(
 
 
 def _outside(token: ASRToken, audio_time: float) -> Iterator[tuple[str, str]]:
-    """Yield the rule that a token breaks whose times are not inside the audio."""
     where = f"{_described(token)}, the audio ends at {audio_time:.3f} s"
     if not math.isfinite(token.start) or not math.isfinite(token.end):
         yield "TIME-01", f"{token} has no time"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from wlk_conformance.suite.scenes import (
     check_around,
     check_raises,
     check_spoken,
+    exclusive_calls,
     feed_and_find_cut,
     word_error_rate,
 )
@@ -23,8 +23,6 @@ from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core.errors import StreamClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import StreamStats
 
@@ -126,16 +124,7 @@ class LifeRules:
         """After finish, insert, process_iter, silence and speaker calls raise StreamClosed."""
         stimulus = wlk.speech(3, seed=2)
         driver = wlk.run(stimulus)
-        calls: dict[str, Callable[[], object]] = {
-            "insert_audio_chunk": partial(driver.insert, stimulus.audio),
-            "process_iter": driver.process,
-            "process_iter(is_last=True)": partial(driver.process, is_last=True),
-            "start_silence": driver.start_silence,
-            "end_silence": partial(driver.end_silence, 1.0),
-        }
-        if wlk.has("speaker-turns"):
-            calls["new_speaker"] = partial(driver.new_speaker, 1)
-        for name, call in calls.items():
+        for name, call in exclusive_calls(wlk, driver, stimulus.audio).items():
             check_raises(StreamClosed, call, name)
 
     @rule("LIFE-05", causes=("padding is decoded although no audio came before it",))
@@ -262,17 +251,19 @@ class LifeRules:
             assert {speaker} == {token.speaker for token in driver.tokens}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule("LIFE-09", causes=("warmup runs through a stream that is in use",))
+    @rule(
+        "LIFE-09",
+        causes=(
+            "warmup runs through a stream that is in use",
+            "warmup leaves its audio or text to the first stream",
+        ),
+    )
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace and raises on failure."""
         stimulus = wlk.speech(4, seed=3)
         driver = wlk.run(stimulus, before=lambda *_: wlk.backend.warmup())
         check_alone(wlk, stimulus, driver, "with a warmup before every chunk")
-
-    @rule("LIFE-09", since="2.0", causes=("warmup leaves its audio or text to the first stream",))
-    def test_warmup_before_the_first_stream_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
-        """The first stream of a backend is the same after a warmup."""
-        stimulus, other = wlk.speech(4, seed=3), wlk.another_backend()
+        other = wlk.another_backend()
         other.warmup()
         driver = wlk.run(stimulus, of=other)
         check_alone(wlk, stimulus, driver, "the first stream after a warmup")
@@ -318,10 +309,9 @@ class LifeRules:
             assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
-            check_raises(StreamClosed, driver.process, "process_iter")
-            check_raises(StreamClosed, driver.finish, "finish")
-            check_raises(StreamClosed, partial(driver.insert, stimulus.audio), "insert_audio_chunk")
-            check_raises(StreamClosed, driver.start_silence, "start_silence")
+            calls = {**exclusive_calls(wlk, driver, stimulus.audio), "finish": driver.finish}
+            for name, call in calls.items():
+                check_raises(StreamClosed, call, name)
         began = monotonic()
         other.close()
         other.close()

@@ -167,6 +167,5 @@ def _spread(seconds: Sequence[float]) -> str:
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return how many words the two begin with in common."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import StreamDriver
     from wlk_core import StreamStats
 
-__all__ = ["Growth", "ResourceRules", "measure_growth"]
+__all__ = ["ResourceRules"]
 
 ROUNDS = 7
 FIRST = 3  # rounds until caches and buffers are full
@@ -41,46 +41,31 @@ LEFT = 2048  # bytes that each of them may leave, for counters and logs
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 
 
-@attrs.frozen
-class Growth:
-    """Bytes that each of the last rounds left allocated, and the engine calls of every round."""
+def _growth(wlk: BackendUnderTest) -> tuple[list[int], list[int]]:
+    """
+    Feed the same audio in rounds to one stream, which keeps nothing of what it returns.
 
-    seconds: float
-    bytes_left: tuple[int, ...]
-    engine_calls: tuple[int, ...]
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the rounds are those of an engine that takes time."""
-        return self.seconds < SECONDS
-
-
-def measure_growth(under_test: BackendUnderTest) -> Growth:
-    """Feed the same audio in rounds to one stream, which keeps nothing of what it returns."""
-    seconds = SECONDS if under_test.is_coded else SLOW_SECONDS
-    return under_test.cached(f"growth of {seconds} s", lambda: _measure(under_test, seconds))
-
-
-def _measure(under_test: BackendUnderTest, seconds: float) -> Growth:
-    stimulus = under_test.speech(round(seconds * 1.2), seed=23, gap=(0.2, 0.7), tail=0.0)
-    audio = _cut(stimulus, seconds)
-    stream = under_test.backend.create_processor(**under_test.stream_options)
-    counter = under_test.engine_calls
-    calls = [0 if counter is None else counter.count]
+    Returns the bytes that each of the last rounds left allocated, and the engine calls of every
+    round, none where they cannot be counted.
+    """
+    seconds = SECONDS if wlk.is_coded else SLOW_SECONDS
+    audio = _cut(wlk.speech(round(seconds * 1.2), seed=23, gap=(0.2, 0.7), tail=0.0), seconds)
+    stream, counter = wlk.backend.create_processor(**wlk.stream_options), wlk.engine_calls
+    counts = [] if counter is None else [counter.count]
 
     def feed() -> None:
         for first in range(0, len(audio), SAMPLE_RATE):
             stream.insert_audio_chunk(audio[first : first + SAMPLE_RATE])
             while stream.has_backlog:
                 stream.process_iter()
-        calls.append(0 if counter is None else counter.count)
+        if counter is not None:
+            counts.append(counter.count)
 
     try:
         left = _left_by(feed, times=ROUNDS)
     finally:
         stream.close()
-    made = tuple(after - before for before, after in pairwise(calls))
-    return Growth(seconds, tuple(left), () if counter is None else made)
+    return left, [after - before for before, after in pairwise(counts)]
 
 
 @attrs.frozen
@@ -120,21 +105,22 @@ class _Loop:
 class ResourceRules:
     """Rules of memory and work."""
 
-    @rule("RES-01", causes=("ids, positions or text of the whole stream are kept",))
+    @rule(
+        "RES-01",
+        causes=(
+            "ids, positions or text of the whole stream are kept",
+            "audio is trimmed, or a cache is emptied, at pauses only",
+        ),
+    )
     def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
         State is bounded by a declared constant.
 
         On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.
+        Minutes without a pause hold what two hold, apart from where a cut falls.
         """
-        _check_state(_loop(wlk, is_paused=True))
-
-    @rule(
-        "RES-01", since="2.0", causes=("audio is trimmed, or a cache is emptied, at pauses only",)
-    )
-    def test_state_is_bounded_without_a_pause(self, wlk: BackendUnderTest) -> None:
-        """Minutes without a pause hold what two hold, apart from where a cut falls."""
-        _check_state(_loop(wlk, is_paused=False))
+        for is_paused in (True, False):
+            _check_state(_loop(wlk, is_paused=is_paused))
 
     @rule("RES-01", tier="long", causes=("state or work that grows slowly",))
     def test_state_is_bounded_for_an_hour(self, wlk: BackendUnderTest) -> None:
@@ -145,13 +131,11 @@ class ResourceRules:
     @rule("RES-01", since="2.0", causes=("what is kept is not counted in state_bytes",))
     def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates for a stream does not grow, whatever its counters report."""
-        growth = measure_growth(wlk)
-        least = min(growth.bytes_left)
-        wlk.note(f"{max(0, least)} bytes more after each {growth.seconds:g} s, measured")
-        bound = SLOW_LEAK if growth.is_short else LEAK
-        assert least <= bound, (
-            f"each of the last {len(growth.bytes_left)} rounds of {growth.seconds:g} s left "
-            f"{least} bytes or more allocated: {growth.bytes_left}"
+        left, _ = wlk.cached("growth", lambda: _growth(wlk))
+        wlk.note(f"{max(0, min(left))} bytes more after each round, measured")
+        assert min(left) <= (LEAK if wlk.is_coded else SLOW_LEAK), (
+            f"each of the last {len(left)} rounds of a stream left {min(left)} bytes or more "
+            f"allocated: {left}"
         )
 
     @rule("RES-01", since="2.0", causes=("a list on the backend that no close empties",))
@@ -182,19 +166,22 @@ class ResourceRules:
             )
         stream.close()
 
-    @rule("RES-02", causes=("the whole list of ids is detokenised at each call",))
+    @rule(
+        "RES-02",
+        causes=(
+            "the whole list of ids is detokenised at each call",
+            "attention over everything since the last pause",
+        ),
+    )
     def test_work_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """
         Work per audio second does not grow.
 
-        Every work counter (not busy_seconds) at minute 10 <= 1.02 x minute 2.
+        Every work counter (not busy_seconds) at minute 10 <= 1.02 x minute 2.  The last minute
+        without a pause costs what minute 2 cost, apart from where a cut falls.
         """
-        _check_work(_loop(wlk, is_paused=True))
-
-    @rule("RES-02", since="2.0", causes=("attention over everything since the last pause",))
-    def test_work_does_not_grow_without_a_pause(self, wlk: BackendUnderTest) -> None:
-        """The last minute without a pause costs what minute 2 cost, apart from where cuts fall."""
-        _check_work(_loop(wlk, is_paused=False))
+        for is_paused in (True, False):
+            _check_work(_loop(wlk, is_paused=is_paused))
 
     @rule("RES-02", tier="long", causes=("state or work that grows slowly",))
     def test_work_does_not_grow_for_an_hour(self, wlk: BackendUnderTest) -> None:
@@ -205,7 +192,7 @@ class ResourceRules:
     @rule("RES-02", since="2.0", causes=("the engine runs more often the longer the stream is",))
     def test_engine_calls_that_are_counted_do_not_grow(self, wlk: BackendUnderTest) -> None:
         """Engine calls for each second of audio do not grow, whatever the counters report."""
-        calls = measure_growth(wlk).engine_calls
+        _, calls = wlk.cached("growth", lambda: _growth(wlk))
         if not calls:
             raise NotApplicable("engine calls cannot be counted (see SupportsEngineCalls)")
         # A policy for recordings makes one call for several rounds.
@@ -297,7 +284,6 @@ def _filled(wlk: BackendUnderTest, seconds: float) -> Stimulus:
 
 
 def _cut(stimulus: Stimulus, seconds: float) -> NDArray[np.float32]:
-    """Return exactly *seconds* of *stimulus*, zeros after its end."""
     audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
     audio[: len(stimulus.audio)] = stimulus.audio[: len(audio)]
     return audio

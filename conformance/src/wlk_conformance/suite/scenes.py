@@ -13,6 +13,9 @@ from wlk_conformance.rules import NotApplicable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
@@ -26,6 +29,7 @@ __all__ = [
     "check_solo",
     "check_spoken",
     "different_speech",
+    "exclusive_calls",
     "feed_and_find_cut",
     "known_clips",
     "make_together",
@@ -70,6 +74,22 @@ def check_spoken(
     """Assert that *tokens* spell the words of *stimulus*, where these are known exactly."""
     if wlk.is_coded:
         check_words(stimulus.words, tokens, what=what)
+
+
+def exclusive_calls(
+    wlk: BackendUnderTest, driver: StreamDriver, audio: NDArray[np.float32]
+) -> dict[str, Callable[[], object]]:
+    """Return the calls that a stream which is over must refuse, by name."""
+    calls: dict[str, Callable[[], object]] = {
+        "insert_audio_chunk": partial(driver.insert, audio),
+        "process_iter": driver.process,
+        "process_iter(is_last=True)": partial(driver.process, is_last=True),
+        "start_silence": driver.start_silence,
+        "end_silence": partial(driver.end_silence, 1.0),
+    }
+    if wlk.has("speaker-turns"):
+        calls["new_speaker"] = partial(driver.new_speaker, 1)
+    return calls
 
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:

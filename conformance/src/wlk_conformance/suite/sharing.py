@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from functools import partial
 import threading
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.compare import check_same
-from wlk_conformance.fingerprint import fingerprint
 from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.suite.scenes import (
     STREAMS,
@@ -20,9 +20,10 @@ from wlk_conformance.suite.scenes import (
     while_a_step_runs,
 )
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
+from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.engine_faults import EngineFaults
@@ -33,6 +34,9 @@ __all__ = ["BatchingRules", "SharingRules"]
 
 MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
 CHUNK_SECONDS = 0.5
+DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
+LIMIT = 20_000  # objects visited, because a framework's graph may be endless
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 
 
 class SharingRules:
@@ -227,6 +231,69 @@ def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -
     )
 
 
+def fingerprint(backend: object) -> dict[str, str]:
+    """
+    Return a description of every object inside *backend*, by its path.
+
+    Modules of torch and mlx are identified by id, hooks and parameter names, other objects by the
+    names of their attributes and the ids of callables among them, dictionaries by their keys and
+    plain values.  Numbers are left out because counting is allowed, and so are the engine's seams
+    because the rules themselves set them.
+    """
+    return dict(_objects(backend))
+
+
+def _objects(backend: object) -> Iterator[tuple[str, str]]:
+    seen: set[int] = set()
+    pending: list[tuple[str, object, int]] = [("backend", backend, 0)]
+    while pending and len(seen) < LIMIT:
+        path, value, depth = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if hasattr(value, "named_modules") and hasattr(value, "named_parameters"):
+            yield from _torch(path, value)
+            continue
+        inside = _inside(value)
+        if inside is None:
+            continue
+        yield path, f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
+        for name, part in inside.items():
+            inner = f"{path}.{name}"
+            if isinstance(part, (str, bool, type(None))):
+                yield inner, repr(part)
+            elif callable(part):
+                yield inner, f"{type(part).__qualname__} at {id(part):#x}"
+            if depth < DEPTH:
+                pending.append((inner, part, depth + 1))
+
+
+def _inside(value: object) -> dict[str, Any] | None:
+    """Return the parts of an object or dictionary; None where there are no parts of interest."""
+    if isinstance(value, (str, bytes, int, float, type, ModuleType, EngineCalls)) or value is None:
+        return None
+    if isinstance(value, dict):
+        return {str(key): part for key, part in value.items() if isinstance(key, str)}
+    if type(value).__module__ in {"builtins", "threading", "_thread", "numpy"}:
+        return None
+    parts = dict(getattr(value, "__dict__", {}))
+    for owner in type(value).__mro__:
+        slots = owner.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in {"__dict__", "__weakref__"} and hasattr(value, name):
+                parts[name] = getattr(value, name)
+    return parts
+
+
+def _torch(path: str, model: Any) -> Iterator[tuple[str, str]]:
+    for name, module in model.named_modules():
+        hooks = {key: len(getattr(module, key, ())) for key in HOOKS}
+        own = sorted(key for key in vars(module) if not key.startswith("_"))
+        yield f"{path}:{name}", f"{type(module).__qualname__} at {id(module):#x} {hooks} {own}"
+    names = sorted(name for name, _ in model.named_parameters())
+    yield f"{path}:parameters", str(hash(tuple(names)))
+
+
 class BatchingRules:
     """Rules of backends that take engine calls of several streams together."""
 
@@ -239,10 +306,10 @@ class BatchingRules:
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams whose engine calls are taken together equal solo runs (forced batches)."""
         faults, stimuli = _batching_faults(wlk), different_speech(wlk)
-        calls_before, runs_before = faults.count, faults.batch_count
+        calls_before, runs_before = faults.count, faults.calls.batch_count
         drivers, failures = _run_together(wlk, stimuli)
         assert not failures, f"a stream failed in a batch: {failures[0]}"
-        calls, runs = faults.count - calls_before, faults.batch_count - runs_before
+        calls, runs = faults.count - calls_before, faults.calls.batch_count - runs_before
         assert runs < calls, (
             f"batching is declared, and {calls} engine calls of {STREAMS} streams that waited for "
             f"each other were {runs} runs of the engine"
@@ -270,7 +337,7 @@ class BatchingRules:
 
 
 def _batching_faults(wlk: BackendUnderTest) -> EngineFaults:
-    assert wlk.faults.is_batching, (
+    assert wlk.faults.calls.is_batching, (
         "batching is declared, and its EngineCalls take no calls together; create it with "
         "is_batching=True and pass the engine's function through wrap_batch"
     )

@@ -398,7 +398,6 @@ class HypothesisRules:
 
 
 def _check_running(running: str, answers: Sequence[Sequence[str]]) -> None:
-    """Assert that each word of the *running* transcript is one that the engine returned."""
     returned = ["".join(texts) for texts in answers]
     # An answer without a space in front may go on in the last word before it.
     ends = tuple(text.split()[0] for text in returned if text and not text[0].isspace())

@@ -71,12 +71,6 @@ class FasterWhisperEngine:
         Words have times in seconds from the start of the audio and the mean probability of their
         tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
         """
-<<<<<<< HEAD
-        encoder_output, work = self._encode(audio, options.context)
-        probability = None
-        if language is None and self.is_multilingual:
-            language, probability = self._detect_language(encoder_output)
-=======
         mel_frames = window_mel_frames(len(audio), options.context)
         work = WorkCounters(encoder_frames=mel_frames)
         encoder_output = self.model.encode(log_mel(self.model.feature_extractor, audio, mel_frames))
@@ -84,12 +78,9 @@ class FasterWhisperEngine:
             encoded = _on_host(encoder_output)
             padded = np.concatenate((encoded, self._silence[:, encoded.shape[1] :]), axis=1)
             encoder_output = StorageView.from_array(padded)
+        probability = None
         if language is None and self.is_multilingual:
-            ranked = self.model.model.detect_language(encoder_output)[0]
-            codes = [token.strip("<|>") for token, _ in ranked]
-            known = self.checkpoint.languages or codes
-            language = next(code for code in codes if code in known)
->>>>>>> cut-plugins
+            language, probability = self._detect_language(encoder_output)
             work += WorkCounters(decoder_positions=1, decoder_forwards=1)
         language = language or "en"
         tokenizer = self._tokenizer(language, options.task)
@@ -118,7 +109,6 @@ class FasterWhisperEngine:
         bands = len(self.model.feature_extractor.mel_filters)
         return _on_host(self.model.encode(silence_features(bands)))
 
-<<<<<<< HEAD
     def _detect_language(self, encoder_output: StorageView) -> tuple[str, float]:
         """Return the likeliest language of the checkpoint, and its probability among them."""
         ranked = self.model.model.detect_language(encoder_output)[0]
@@ -128,8 +118,6 @@ class FasterWhisperEngine:
         total = sum(probabilities.get(code, 0.0) for code in languages)
         return language, probabilities[language] / total
 
-=======
->>>>>>> cut-plugins
     def _tokenizer(self, language: str, task: str) -> Tokenizer:
         return Tokenizer(
             self.model.hf_tokenizer, self.is_multilingual, task=task, language=language

@@ -103,25 +103,12 @@ def transcribe_aligned(
         is_last=is_last,
     )
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
-<<<<<<< HEAD
-    return AlignedHypothesis(
-        words=_with_times(words, context, audio),
-        language=language,
-        language_probability=probability,
-        work=work,
-    )
-
-
-def _new_samples(audio: NDArray[np.float32], context: tuple[AlignedWord, ...]) -> int:
-    """Return how many samples follow the last committed word."""
-    end = context[-1].word.end if context else 0.0
-    return len(audio) - round(min(max(0.0, end), len(audio) / SAMPLE_RATE) * SAMPLE_RATE)
-=======
     kept = drop_loop([new.word for new in words])
     tightened = tighten_to_speech([*(old.word for old in context), *kept], audio)[len(context) :]
     timed = [attrs.evolve(new, word=word) for new, word in zip(words, tightened, strict=False)]
-    return AlignedHypothesis(words=tuple(timed), language=language, work=work)
->>>>>>> cut-plugins
+    return AlignedHypothesis(
+        words=tuple(timed), language=language, language_probability=probability, work=work
+    )
 
 
 def _new_words(

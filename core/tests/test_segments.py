@@ -92,15 +92,6 @@ def test_punctuation_after_a_pause_stays_with_its_word():
     assert ["天", "。"] == [segment.text for segment in segments_from_tokens([word, far])]
 
 
-@pytest.mark.parametrize("text", ["a", "。", "하"])
-def test_an_endless_word_is_divided(text):
-    """At twice the limits; captions are built in constant memory whatever a model emits."""
-    found = captions(text * 2000, step=0.01)
-
-    assert text * 2000 == "".join(found)
-    assert max(map(column_count, found)) <= 2 * COLUMNS
-
-
 CHARACTERS = [
     *("今", "が", "か\u3099", "きゃ", "ー", "人々", "。", "」", "「", "、", "ｶﾞ", "한", "\uff15"),
     *("น้ำ", "เข้า", "ก็", "ក្មេ", "က္က", "๒", "a", " b", " word", " e\u0301", ".", " ", "\u200b"),

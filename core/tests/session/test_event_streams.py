@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import threading
 
 import numpy as np
@@ -13,7 +14,7 @@ from session_events import tokens_of
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
-from wlk_core.session import End, astream, stream
+from wlk_core.session import End, Session, astream, stream
 
 
 def in_chunks(audio, samples=16_000):
@@ -56,7 +57,9 @@ streaming = pytest.mark.parametrize("run", [run_stream, run_astream], ids=["stre
 @pytest.mark.parametrize("samples", [320, 5_000, 16_000, 400_000])
 def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_stream, speech):
     """Every event comes once and in order, however the source cuts the audio."""
-    expected = list(stream(BackendOf(open_stream()), [speech], vad=False))
+    session = Session(open_stream())
+    expected = [event for chunk in in_chunks(speech) for event in session.feed(chunk)]
+    expected += session.finish()
     events = run(open_stream(), in_chunks(speech, samples), vad=False)
 
     assert without_wall_clock(expected) == without_wall_clock(events)
@@ -88,23 +91,17 @@ def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, w
     assert len(words) == len(tokens_of(events))
 
 
+@pytest.mark.parametrize("call", [stream, astream], ids=["stream", "astream"])
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [(stream, "call transcribe"), (astream, "expected an asynchronous iterable")],
-    ids=["stream", "astream"],
+    ("options", "error"),
+    [({}, AudioFormatError), *(({"chunk_seconds": x}, OptionError) for x in (0, -1.0, math.inf))],
+    ids=str,
 )
-def test_one_array_is_no_source_of_chunks(call, message, speech):
-    """An array would be read sample by sample, so it is refused."""
-    with pytest.raises(AudioFormatError, match=message):
-        call(BackendOf(pytest.fail), speech, vad=False)
-
-
-@streaming
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
-def test_a_chunk_length_out_of_range_is_an_option_error(run, seconds, speech):
-    """It is refused before a stream is opened."""
-    with pytest.raises(OptionError, match="chunk_seconds"):
-        run(pytest.fail, [speech], vad=False, chunk_seconds=seconds)
+def test_a_wrong_argument_is_refused_before_a_stream_is_opened(call, options, error, speech):
+    """One array, which would be read sample by sample, and a length of chunks out of range."""
+    chunks = speech if not options else [speech] if call is stream else live([speech])
+    with pytest.raises(error, match="iterable of chunks" if not options else "chunk_seconds"):
+        call(BackendOf(pytest.fail), chunks, vad=False, **options)
 
 
 @pytest.mark.parametrize("call", [stream, astream], ids=["stream", "astream"])

@@ -112,13 +112,6 @@ def test_a_translation_that_comes_before_its_text_waits():
     assert outline(timeline)[1:] == [("yes", None, "ja")]
 
 
-def test_a_text_without_spaces_has_lines_too():
-    """A script without spaces is divided where a caption is full."""
-    timeline = timeline_of(commit(*(word(index / 4, "今", 0.25) for index in range(500))))
-
-    assert 28 == max(len(line.tokens) for line in timeline.lines)  # of 7 seconds
-
-
 TIMES = st.integers(0, 60).map(lambda tenths: tenths / 4)
 
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from av import AudioFrame, Packet
     from av.audio.stream import AudioStream
+    from av.container import InputContainer
     from numpy.typing import NDArray
 
-    from wlk_core.audio.source import AudioPath, AudioSource
+    from wlk_core.audio.source import AudioPath, Reader
 
 __all__ = ["audio_duration", "decode_file"]
 
@@ -30,6 +31,11 @@ _JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders 
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
 _BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long gap needs little memory
+_ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
+_AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
+_CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
+_MAX_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
+_MAX_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
 
 
@@ -72,9 +78,8 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
         OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
-    with open_audio(path) as source:
-        pieces = fill_gaps(_Decoder(source).pieces(), origin=source.origin, max_gap=source.max_gap)
-        yield from filter(len, resampled(pieces))
+    with open_audio(path) as opened:
+        yield from filter(len, resampled(fill_gaps(_Recording(*opened))))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -91,28 +96,27 @@ def audio_duration(path: AudioPath) -> float | None:
     """
     if path == "-" or (hasattr(path, "seekable") and not path.seekable()):
         return None
-    with open_audio(path) as source:
-        return source.seconds
+    with open_audio(path) as opened:
+        return _Recording(*opened).seconds
 
 
-def fill_gaps(pieces: Iterator[Piece], *, origin: float, max_gap: float) -> Iterator[Piece]:
+def fill_gaps(recording: _Recording) -> Iterator[Piece]:
     """
     Yield the pieces with zeros in the gaps between them, so that counting samples gives times.
 
-    `origin` is the container time of sample 0, or the first sound where that is earlier.  A gap
-    longer than `max_gap` seconds, or a step back, is a restarted container clock: nothing is
-    filled in or left out.
+    A gap longer than `max_gap`, or a step back, is a restarted container clock: nothing is filled
+    in or left out.
     """
     # The sound so far ends at base + samples / rate, in container time.  Samples are counted
     # rather than durations added, because sums of rounded durations drift.
-    base, samples, rate = origin, 0, 0
+    base, samples, rate = recording.origin, 0, 0
     is_first = True
-    for piece in pieces:
+    for piece in recording.pieces():
         if piece.rate != rate:
             base += samples / rate if rate else 0.0
             samples, rate = 0, piece.rate
         missing = 0 if piece.start is None else round((piece.start - base) * rate) - samples
-        is_restart = not -_RESTART_SECONDS * rate <= missing <= max_gap * rate
+        is_restart = not -_RESTART_SECONDS * rate <= missing <= recording.max_gap * rate
         if is_restart or (is_first and missing < 0):
             base += missing / rate
             missing = 0
@@ -148,14 +152,35 @@ def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
     yield resampler.flush()
 
 
-class _Decoder:
+class _Recording:
     """Decode a recording once, and know at its end whether it was decoded whole."""
 
-    def __init__(self, source: AudioSource) -> None:
-        self._source = source
+    def __init__(self, container: InputContainer, stream: AudioStream, reader: Reader) -> None:
+        self._container = container
+        self._stream = stream
+        self._reader = reader
+        self._name = reader.name
+        self._format = container.format.name.partition(",")[0]  # such as mov or matroska
+        # The container time, in seconds, at which the recording begins.  In some formats times
+        # count from the beginning of the file, and `fill_gaps` moves it to the first sound where
+        # that is earlier.  In the others they count from anything (a broadcaster's clock, an
+        # encoder's delay), so the earliest track marks the beginning.
+        is_absolute = self._format in _ABSOLUTE_FORMATS
+        self.origin = 0.0 if is_absolute else (container.start_time or 0) / _AV_TIME_BASE
+        # A longer gap in the sound is a clock that was restarted.
+        self.max_gap = _MAX_JUMPY_GAP if container.format.flags & _CLOCK_MAY_JUMP else _MAX_GAP
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
         self._damage: str | None = None  # the first, as a message
+
+    @property
+    def seconds(self) -> float | None:
+        """The length according to the header: of the sound, else of the whole recording."""
+        length = self._container.duration
+        seconds = None if length is None else length / _AV_TIME_BASE
+        if self._stream.duration is not None and self._stream.time_base is not None:
+            seconds = float(self._stream.duration * self._stream.time_base)
+        return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the frames, mixed to one channel; raise an error about damage at the end."""
@@ -167,7 +192,7 @@ class _Decoder:
                     yield last
                     last = None
                 piece = self._piece(frame)
-                if self._source.format == "mov":
+                if self._format == "mov":
                     last, seconds = piece, float((packet.duration or 0) * (packet.time_base or 0))
                 else:
                     yield piece
@@ -179,12 +204,12 @@ class _Decoder:
         """Yield the packets of the chosen stream, an empty one last."""
         import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
-        reader = self._source.reader
+        reader = self._reader
         try:
-            for packet in self._source.container.demux():
+            for packet in self._container.demux():
                 if not isinstance(reader.failure, OSError):  # raised after the sound before it
                     reader.raise_failure()
-                if packet.stream_index == self._source.stream.index:
+                if packet.stream_index == self._stream.index:
                     yield cast("Packet[AudioStream]", packet)
         except av.FFmpegError:
             self._add_damage(self._decoded_until)
@@ -200,7 +225,7 @@ class _Decoder:
             # Joined MP3 files have tags or padding between their frames.
             data = bytes(packet)
             is_padding = not data.strip(b"\0") or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
-            if self._source.format != "mp3" or not is_padding:
+            if self._format != "mp3" or not is_padding:
                 self._add_damage(self._decoded_until)
             return []
 
@@ -211,7 +236,7 @@ class _Decoder:
         if not _MIN_RATE <= rate <= _MAX_RATE:
             raise AudioFormatError(
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
-                f"{self._source.name!r}; its header is damaged, copy or download it again"
+                f"{self._name!r}; its header is damaged, copy or download it again"
             )
         samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
@@ -235,24 +260,23 @@ class _Decoder:
         remedy: str = "copy or download it again",
     ) -> None:
         if self._damage is None:
-            at = max(0.0, time - self._source.origin)
-            self._damage = f"{what} in {self._source.name!r} at {at:.1f} s; {remedy}"
+            at = max(0.0, time - self.origin)
+            self._damage = f"{what} in {self._name!r} at {at:.1f} s; {remedy}"
 
     def _check_end(self) -> None:
         """Raise unless the recording was decoded whole."""
-        source = self._source
-        source.reader.raise_failure()
+        self._reader.raise_failure()
         if self._samples == 0:
             raise AudioFormatError(
-                f"expected a recording, got no sound: {source.name!r} holds no audio samples that "
+                f"expected a recording, got no sound: {self._name!r} holds no audio samples that "
                 "can be decoded; download it again, and name an MP4 as a file instead of piping it"
             )
-        decoded = self._decoded_until - source.origin
+        decoded = self._decoded_until - self.origin
         # Other headers state an estimate, or the length of all tracks.
-        promised = source.seconds if source.format in {"flac", "mov"} else None
+        promised = self.seconds if self._format in {"flac", "mov"} else None
         if promised is not None and decoded < promised - _MISSING_SECONDS:
             raise AudioFormatError(
-                f"expected {promised:.1f} s according to the header of {source.name!r}, got "
+                f"expected {promised:.1f} s according to the header of {self._name!r}, got "
                 f"{decoded:.1f} s; it is truncated: copy or download it again"
             )
         if self._damage is not None:

@@ -9,8 +9,6 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-import attrs
-
 from wlk_core.errors import AudioFormatError
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from av.audio.stream import AudioStream
     from av.container import InputContainer
 
-__all__ = ["AudioPath", "AudioSource", "may_be_live", "open_audio"]
+__all__ = ["AudioPath", "Reader", "may_be_live", "open_audio"]
 
 #: A local file, "-" for standard input, a binary file object, or the bytes of a file.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
@@ -34,11 +32,6 @@ _FORMATS = (
     "qcp,qoa,rm,rso,sbc,shn,sln,smjpeg,sox,tak,truehd,tta,voc,vqf,w64,wav,wavarc,webm,wsd,wtv,"
     "wv,xwma"
 )
-_ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
-_AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
-_CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
-_MAX_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
-_MAX_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
 _LAZY_TAGS = 19  # the release of av that decodes a tag when it is read
 
 
@@ -96,53 +89,6 @@ class Reader(RawIOBase):
         return b""
 
 
-@attrs.frozen(kw_only=True)
-class AudioSource:
-    """An opened recording: its container and the audio stream chosen."""
-
-    container: InputContainer
-    stream: AudioStream
-    reader: Reader
-
-    @property
-    def name(self) -> str:
-        """The name for messages."""
-        return self.reader.name
-
-    @property
-    def format(self) -> str:
-        """FFmpeg's first name of the container format, such as mov or matroska."""
-        return self.container.format.name.partition(",")[0]
-
-    @property
-    def origin(self) -> float:
-        """
-        The container time, in seconds, at which the recording begins.
-
-        In some formats time stamps count from the beginning of the file, and `fill_gaps` moves it
-        to the first sound where that is earlier.  In the others they count from anything (a
-        broadcaster's clock, an encoder's delay), so the earliest track marks the beginning.
-        """
-        if self.format in _ABSOLUTE_FORMATS:
-            return 0.0
-        return (self.container.start_time or 0) / _AV_TIME_BASE
-
-    @property
-    def max_gap(self) -> float:
-        """The longest gap in the sound in seconds; a longer one is a clock that was restarted."""
-        return _MAX_JUMPY_GAP if self.container.format.flags & _CLOCK_MAY_JUMP else _MAX_GAP
-
-    @property
-    def seconds(self) -> float | None:
-        """The length according to the header: of the sound, else of the whole recording."""
-        seconds = (
-            None if self.container.duration is None else self.container.duration / _AV_TIME_BASE
-        )
-        if self.stream.duration is not None and self.stream.time_base is not None:
-            seconds = float(self.stream.duration * self.stream.time_base)
-        return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
-
-
 def may_be_live(audio: object) -> bool:
     """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
     if not isinstance(audio, (str, os.PathLike)):
@@ -152,7 +98,7 @@ def may_be_live(audio: object) -> bool:
 
 
 @contextmanager
-def open_audio(path: AudioPath) -> Iterator[AudioSource]:
+def open_audio(path: AudioPath) -> Iterator[tuple[InputContainer, AudioStream, Reader]]:
     """
     Open *path* and find its best audio stream; a file object given stays open.
 
@@ -162,9 +108,7 @@ def open_audio(path: AudioPath) -> Iterator[AudioSource]:
 
     """
     with _reader(path) as reader, _container(reader) as container:
-        yield AudioSource(
-            container=container, stream=_audio_stream(container, reader.name), reader=reader
-        )
+        yield container, _audio_stream(container, reader.name), reader
 
 
 @contextmanager

@@ -137,6 +137,7 @@ class AsyncEvents(AsyncIterator[Event]):
         self._processor: OnlineProcessor | None = None
         self._session: Session | None = None
         self._is_stopped = False
+        self._running: asyncio.Task[Any] | None = None  # the latest call in a thread
         self._opened = opened
         self._pieces = aiter(chunks)
         self._chunker = chunker
@@ -149,7 +150,10 @@ class AsyncEvents(AsyncIterator[Event]):
         """Return the next event."""
         while not self._ready:
             if self._is_stopped:
-                raise StopAsyncIteration
+                if self._running is None or self._running.done():
+                    raise StopAsyncIteration
+                await asyncio.wait([self._running])  # a second cancellation did not wait for it
+                continue
             try:
                 await self._advance()
             except BaseException:
@@ -206,6 +210,7 @@ class AsyncEvents(AsyncIterator[Event]):
         stream is closed all the same when the thread ends.
         """
         made = asyncio.create_task(asyncio.to_thread(call))
+        self._running = made
         try:
             await asyncio.wait([made])
         except asyncio.CancelledError:

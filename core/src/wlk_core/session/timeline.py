@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort_right
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
@@ -104,16 +104,12 @@ class Timeline:
         lines = list(self._untranslated())
         texts = [index for index, line in enumerate(lines) if isinstance(line, TextLine)]
         starts = [lines[index].start - EPS for index in texts]
-        owned: dict[int, list[str]] = {}
         for text in self._translations if texts else ():
-            owner = texts[max(0, bisect_right(starts, text.start) - 1)]
-            owned.setdefault(owner, []).append(text.text.strip())
-        return tuple(
-            attrs.evolve(line, translation=" ".join(owned[index]))
-            if index in owned and isinstance(line, TextLine)
-            else line
-            for index, line in enumerate(lines)
-        )
+            index = texts[max(0, bisect_right(starts, text.start) - 1)]
+            line = cast("TextLine", lines[index])
+            parts = filter(None, (line.translation, text.text.strip()))
+            lines[index] = attrs.evolve(line, translation=" ".join(parts))
+        return tuple(lines)
 
     def _untranslated(self) -> Iterator[Line]:
         builder, pauses = SegmentBuilder(), self._pauses

@@ -187,16 +187,3 @@ def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_pa
 
     with pytest.raises(ModelNotFoundError, match=f"{layout} layout .*2 weights are missing"):
         load_backend("voxtral-mlx", str(directory))
-
-
-def test_a_projection_that_its_heads_do_not_divide_is_named(write, tmp_path):
-    """Rotary halves cannot be put side by side then."""
-    name = "language_model.layers.1.attention.q_proj.weight"
-    directory = write(tmp_path / "heads", "transformers")
-    file = directory / "model.safetensors"
-    tensors = mx.load(str(file))
-    tensors[name_in_file(name, "transformers")] = mx.zeros((62, 64))
-    mx.save_safetensors(str(file), tensors)
-
-    with pytest.raises(ModelNotFoundError, match=r"q_proj\.weight has the shape .*not 4 heads"):
-        load_backend("voxtral-mlx", str(directory))

@@ -16,14 +16,6 @@ needs_voxmlx = pytest.mark.skipif(
 )
 
 
-def test_a_gpu_that_is_absent_is_named():
-    """The model never runs on the CPU in silence instead."""
-    if mx.is_available(mx.gpu):
-        pytest.skip("there is one")
-    with pytest.raises(BackendUnavailable, match=r"no device gpu here.*wlk-voxtral-mlx\[cuda\]"):
-        load_backend("voxtral-mlx", "digits", device="gpu")
-
-
 def test_voxmlx_that_is_absent_is_named(monkeypatch):
     """The native modules never replace it in silence."""
     monkeypatch.setitem(sys.modules, "voxmlx.weights", None)

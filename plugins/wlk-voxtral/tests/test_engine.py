@@ -102,11 +102,3 @@ def test_an_answer_can_be_cut_short(settings, share):
     assert {tokenizer.pad_id} == {prediction.id for prediction in predictions[kept:]}
     assert (tokenizer.pad_id,) == state.known_ids
     assert 1 == faults.cut_count
-
-
-def test_an_answer_within_the_prompt_is_not_cut(settings):
-    """The decoder has emitted no text yet, and its next inputs stay those of the prompt."""
-    engine = VoxtralEngine(ToyNetwork(1), settings)
-    answer = engine.decode(mel_of(1), None, delay_steps=6, draft_steps=1)
-
-    assert answer == cut_answer(answer, 0.0, pad_id=settings.tokenizer.pad_id)

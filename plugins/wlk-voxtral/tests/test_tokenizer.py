@@ -42,14 +42,6 @@ def test_the_prompt_is_as_long_as_the_silence_and_the_delay(content, delay):
     assert (0, *[2] * (32 + delay // 80)) == tokenizer.prompt(tokenizer.delay_steps)
 
 
-def test_the_silence_of_a_file_without_one_is_that_of_the_published_model(content):
-    """The model was trained with it in front of every utterance."""
-    table = content()
-    del table["audio"]["streaming_n_left_pad_tokens"]
-
-    assert 32 == TekkenTokenizer.from_table(table).left_pad_steps
-
-
 @given(
     st.one_of(
         st.integers(-100, 79),

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import connected_digits
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 
 RATE = 16_000
@@ -120,36 +119,3 @@ def test_a_window_that_ends_in_silence_is_not_encoded_again_when_it_closes(toy, 
 
     assert is_silent == (before.open is after.closed[0])
     assert frames == after.frames
-
-
-@pytest.mark.parametrize(
-    ("tick", "early", "most"),
-    [
-        # Frames through the encoder's layers, and frames convolved, for each new frame.
-        pytest.param(1, 0, (4.5, 1), id="1 s"),  # 1 to 8 seconds of each window: 36 to 8
-        pytest.param(2, 0, (2.5, 1), id="2 s"),  # 2 + 4 + 6 + 8
-        # The same, and all 8 again when the window has closed.
-        pytest.param(1, 20, (5.5, 2), id="1 s, just before the second is over"),
-        pytest.param(2, 20, (3.5, 1.5), id="2 s, just before the second is over"),
-    ],
-)
-@pytest.mark.parametrize("is_silent", [True, False], ids=["pauses of silence", "noise"])
-def test_the_work_of_ten_minutes_is_flat(toy, tick, early, most, is_silent):
-    """The mel frames encoded for each new frame do not depend on the length of the stream."""
-    network = toy()
-    network.window_frames = 800
-    audio = connected_digits(20, seed=1).audio[: 16 * RATE]
-    if not is_silent:
-        audio = audio + sounds("loud", 16.0, 0)[: len(audio)] * 1e-2
-    encoder = IncrementalEncoder(network)
-    loops = np.tile(audio, 10)
-    loops = loops[: len(loops) // (8 * RATE) * 8 * RATE]
-    start, frames = 0, []
-    for end in range(tick * RATE - early, len(loops) + 1, tick * RATE):
-        start = max(start, (end - 12 * RATE) // (8 * RATE) * 8 * RATE)
-        frames.append(encoder.encode(loops[start:end], first_sample=start).frames)
-
-    assert 100 * network.encoded == sum(frames)
-    # A tenth more, because the loudest word raises the floor over the audio before it.
-    assert sum(frames) <= (most[0] + 0.1) * len(loops) / 160
-    assert network.frames <= (most[1] + 0.1) * len(loops) / 160

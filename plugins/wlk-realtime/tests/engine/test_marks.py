@@ -62,18 +62,6 @@ def test_a_session_is_configured_with_model_language_and_prompt():
     assert (FORMAT, None) == (source["format"], source["turn_detection"])
 
 
-@pytest.mark.parametrize(
-    "session", [{"include": None}, {"include": []}, {"audio": {}}, {"audio": None}],
-)  # fmt: skip
-def test_a_server_without_marks_is_refused(session):
-    """It is not ready, and never will be."""
-    dialect = MarksDialect(SessionConfig(), model=None)
-
-    with pytest.raises(ServerMessageError, match=r"wlk\.marks"):
-        dialect.receive(updated(**session))
-    assert not dialect.is_ready
-
-
 def test_a_request_is_audio_a_commit_and_a_mark(dialect):
     """Samples are sent as they are, to the last bit."""
     dialect.receive(marked())
@@ -152,10 +140,3 @@ def test_an_error_of_the_server_ends_the_request(dialect, kind, code, is_retryab
     with pytest.raises(ServerRefusalError, match="no such thing") as raised:
         dialect.receive(json.dumps({"type": kind, "error": error}))
     assert is_retryable == raised.value.is_retryable
-
-
-def test_other_messages_are_left_alone(dialect):
-    """Deltas, items and types that are not known."""
-    for kind in ("session.created", "input_audio_buffer.committed", "something.new"):
-        assert [] == dialect.receive(json.dumps({"type": kind}))
-    assert not dialect.is_answered

@@ -38,19 +38,15 @@ def test_words_keep_text_and_times():
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"text": ""}, "text"),
         ({"text": None}, "text"),
         ({"text": "a" * 1001}, "text"),
         ({"start": -1.0}, "outside of 1.000-2.000"),
-        ({"start": "1"}, "start"),
         ({"start": 10**400}, "start"),
         ({"end": float("nan")}, "outside of"),
         ({"end": 2.5}, "outside of"),
-        ({"end": 1.1}, "outside of"),
         ({"start": 0.5}, "outside of"),
         ({"probability": 1.5}, "probability"),
         ({"probability": True}, "probability"),
-        ({"probability": 10**400}, "probability"),
     ],
 )
 def test_a_word_with_something_wrong_is_refused(change, problem):

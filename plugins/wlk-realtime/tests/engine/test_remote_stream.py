@@ -81,16 +81,6 @@ def test_a_request_that_is_made_again_has_the_same_answer():
     assert 4 * SAMPLE_RATE == len(server.audio)
 
 
-def test_a_later_utterance_has_its_own_clock():
-    """Words are in seconds of the utterance, whatever was sent before."""
-    remote = RemoteStream(WordEverySecond(), number=1)
-    first = ask(remote, request(3, is_last=True))
-    second = ask(remote, request(2, utterance=1, progress=first.progress))
-
-    assert [0.2, 1.2] == pytest.approx([word.start for word in second.words])
-    assert 2 * SAMPLE_RATE == second.processed_samples
-
-
 @pytest.mark.parametrize(
     ("query", "fits"),
     [

@@ -202,11 +202,9 @@ def test_a_server_that_sends_nonsense(messages, monkeypatch):
     "answer",
     [
         {"tokens": [{**WORD, "end": 60.0}]},
-        {"processed_up_to": 2.0},
         {"tokens": [WORD] * 1000},
-        {"hypothesis": [{**WORD, "text": " one" * 1000}]},
     ],
-    ids=["beyond the audio", "clock beyond it", "far too many words", "a word far too long"],
+    ids=["beyond the audio", "far too many words"],
 )
 def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
     """An answer with something wrong is an error, and after three retries the end of the stream."""

@@ -148,7 +148,7 @@ def test_a_session_whose_step_raises_ends_alone(
     def fail(*_, **__):
         raise kind("a mistake in a diarizer")
 
-    broken._worker._annotations.events = fail
+    broken._worker._annotate = fail
     run(manual)
 
     *before, failure, end = consumers[0].events

@@ -61,13 +61,11 @@ def test_every_policy_of_the_scripted_backend_complies(judge, policy):
     [
         ("fake-silent", {"COM-03", "SIL-01", "LIFE-02"}),
         ("fake-raising", {"COM-03", "LIFE-01"}),
-        ("fake-exiting", {"COM-03", "LIFE-01"}),
-        ("fake-printing", {"PKG-06"}),
         ("fake-unloadable", {"COM-03", "LIFE-01"}),
     ],
 )
 def test_a_backend_that_fails_is_reported(judge, backend, rules):
-    """Silence, exceptions, exits and prints fail the rules that they break."""
+    """Silence and exceptions fail the rules that they break."""
     done = judge(backend, "--time-limit", "20")
     report = done.report
 
@@ -75,7 +73,6 @@ def test_a_backend_that_fails_is_reported(judge, backend, rules):
     assert "not compliant" == report["verdict"]
     assert rules <= done.failed
     assert RULES == list(done.rows)
-    assert not any(line.startswith("a line of a library") for line in done.stdout.splitlines())
 
 
 @pytest.mark.slow
@@ -136,30 +133,6 @@ def test_a_process_that_crashes_at_its_exit_fails(judge):
     assert {"LIFE-10"} == done.failed
     assert rows["LIFE-10"]["detail"].startswith("after the last test")
     assert rows["LIFE-10"]["detail"].endswith("the process was ended by SIGABRT")
-
-
-@pytest.mark.slow
-def test_a_stale_deviation_fails(judge):
-    """A deviation from a rule that holds is stale, and no backend complies with one."""
-    done = judge("fake-stale")
-    rows = done.rows
-
-    assert 1 == done.returncode
-    assert "stale" == rows["SIL-02"]["outcome"]
-    assert "declared for no reason" in rows["SIL-02"]["detail"]
-
-
-@pytest.mark.slow
-def test_a_declared_deviation_complies(judge):
-    """Deviations that are declared are printed with their reason, and the backend complies."""
-    done = judge("fake-deviating")
-
-    deviations = {
-        rule: row["detail"] for rule, row in done.rows.items() if row["outcome"] == "deviation"
-    }
-    assert 0 == done.returncode, done.stdout
-    assert {"TIME-03": "stable_up_to is a guess", "SIL-04": "see the README"} == deviations
-    assert "rules tested) with 2 deviations" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -262,3 +235,4 @@ def test_the_current_directory_has_no_effect(judge, tmp_path):
 
     assert 1 == done.returncode
     assert "NOT COMPLIANT: PKG-06\n" in done.stdout
+    assert not any(line.startswith("a line of a library") for line in done.stdout.splitlines())

@@ -24,7 +24,6 @@ __all__ = [
     "Tier",
     "rule",
     "rule_ids",
-    "rule_of",
     "rule_test",
     "rule_tests",
 ]
@@ -158,15 +157,10 @@ def rule_test(rule_id: str) -> RuleTest:
     return _DECLARED[rule_id]
 
 
-def rule_of(test: object) -> RuleTest | None:
-    """Return the declaration of *test*, None for any other function."""
-    return getattr(test, "wlk_rule", None)
-
-
 def rule_tests(suite: type) -> Iterator[tuple[RuleTest, Callable[..., None]]]:
     """Yield the tests of *suite*, a class, in the order of its files and lines."""
     for owner in reversed(suite.__mro__):
         for function in vars(owner).values():
-            declared = rule_of(function)
+            declared: RuleTest | None = getattr(function, "wlk_rule", None)
             if declared is not None:
                 yield declared, function

@@ -1,4 +1,4 @@
-"""Audio for the rules: speech that suits the model, noise, tones and silence."""
+"""Audio for the rules: speech that suits the model, and noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from wlk_conformance.testing import (
     partition,
     script_words,
     silence,
-    tone,
 )
 from wlk_core import SAMPLE_RATE
 from wlk_core.audio import decode_file
@@ -42,9 +41,7 @@ __all__ = [
     "SpeechSource",
     "Stimulus",
     "choose_speech_source",
-    "tones",
     "white_noise",
-    "zeros",
 ]
 
 #: Coded audio, digits, recordings, or digits for a model that may not recognise them.
@@ -255,23 +252,9 @@ def choose_speech_source(
     return DigitSpeech(kind="digits" if words or model in digit_models else "unknown")
 
 
-def zeros(seconds: float) -> Stimulus:
-    """Return digital silence."""
-    return Stimulus(audio=silence(seconds), recipe=f"{seconds} s of zeros")
-
-
 def white_noise(seconds: float, *, seed: int = 0, level: float = 0.01) -> Stimulus:
     """Return seeded white noise."""
     return Stimulus(
         audio=noise(seconds, seed=seed, level=level),
         recipe=f"noise({seconds}, seed={seed}, level={level})",
-    )
-
-
-def tones(seconds: float) -> Stimulus:
-    """Return three pure tones in a row: sound, and no word of any vocabulary."""
-    third = seconds / 3
-    pieces = [tone(third, hertz=hertz, level=0.05) for hertz in (220.0, 440.0, 1000.0)]
-    return Stimulus(
-        audio=np.concatenate(pieces), recipe=f"{seconds} s of tones at 220, 440, 1000 Hz"
     )

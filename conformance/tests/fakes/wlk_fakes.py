@@ -5,7 +5,7 @@ from __future__ import annotations
 from wlk_core.plugins import BackendSpec, hookimpl
 
 KINDS = (
-    "silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky",
+    "silent", "raising", "hanging", "printing", "dying", "unloadable", "picky",
     "stalling", "aborting", "crashing",
 )  # fmt: skip
 MATCHERS = (

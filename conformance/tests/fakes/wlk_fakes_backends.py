@@ -115,11 +115,6 @@ def fail():
     raise RuntimeError("boom")
 
 
-def leave():
-    """Leave the interpreter."""
-    raise SystemExit(3)
-
-
 def load(spec, model):
     """Load the backend that the name of *spec* describes."""
     kind = spec.name.removeprefix("fake-")
@@ -141,7 +136,6 @@ def load(spec, model):
         "silent": lambda: None,
         "raising": fail,
         "hanging": threading.Event().wait,
-        "exiting": leave,
         "dying": os.abort,
     }
     return EmptyBackend(acts[kind])

@@ -35,17 +35,6 @@ class SlowProcessor:
         return Emission(tokens, self.decoded / 16_000, self.decoded / 16_000)
 
 
-def test_draining_takes_the_whole_backlog():
-    """The driver calls until no backlog is left and records each emission."""
-    driver = StreamDriver(SlowProcessor())
-    driver.insert(silence(5.5))
-
-    assert 5 == len(driver.drain())
-    assert 5 == len(driver.records)
-    assert 5.0 == driver.processed_up_to
-    assert () == driver.drain()
-
-
 def test_a_backlog_that_never_ends_is_reported(monkeypatch):
     """A processor that claims a backlog for ever fails the test instead of hanging it."""
     monkeypatch.setattr(driver_module, "MAX_DRAIN_CALLS", 20)

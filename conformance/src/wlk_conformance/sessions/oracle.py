@@ -1,4 +1,4 @@
-"""The oracle of coded audio: which words a life of a stream must have committed, and when."""
+"""The oracle of coded audio: which words a life of a stream must have committed and shown."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
-__all__ = [
-    "TOLERANCE", "ExpectedWord", "Life", "Reading", "check_life", "expected_words", "misspelled",
-    "mistakes",
-]  # fmt: skip
+__all__ = ["ExpectedWord", "Life", "Reading", "check_life", "check_running_text"]
 
 HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a word
 ENOUGH = 480  # samples of a word on its side of a cut with which every engine detects it
 RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
 UNCERTAIN = 0.5  # of an error is a word left out that may be missing
+NEAR = 40  # characters of committed text in a message
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
 
 
@@ -121,7 +119,7 @@ def expected_words(
                 text=vocabulary[id_ - 1],
                 mistaken=tuple(
                     vocabulary[(id_ - 1 + later) % len(vocabulary)]
-                    for later in mistakes(habits, is_recent=is_recent)
+                    for later in _mistakes(habits, is_recent=is_recent)
                 ),
                 start=_range(clock.time_of(hard[0]), clock.time_of(soft[0])),
                 end=_range(
@@ -153,11 +151,9 @@ def check_life(
         words = [token.text.strip() for token in tokens]
     words = _corrected(words, expected)
     if not life.is_complete:  # its last words may still have been held back
-        uncertain = sum(not word.is_certain for word in expected)
-        expected = expected[: len(words) + uncertain]
+        expected = _due(expected, words)
     spelled = [word.text.strip() for word in expected]
-    omissions = [1.0 if word.is_certain else UNCERTAIN for word in expected]
-    pairs = align(spelled, words, omissions=omissions)
+    pairs = _paired(expected, words)
     found = {index for index, _ in pairs}
     missing = [
         word
@@ -184,7 +180,108 @@ def check_life(
         timed = [(expected[index], tokens[token]) for index, token in pairs]
         for word, token in timed:
             yield from _misplaced(word, token)
-        yield from misspelled(timed, life, vocabulary)
+        yield from _misspelled(timed, life, vocabulary)
+
+
+def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[ExpectedWord]:
+    """Return those of *expected* that a life which is not over can have as *words*."""
+    uncertain = sum(not word.is_certain for word in expected)
+    return list(expected[: len(words) + uncertain])
+
+
+def _paired(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[tuple[int, int]]:
+    omissions = [1.0 if word.is_certain else UNCERTAIN for word in expected]
+    return align([word.text.strip() for word in expected], words, omissions=omissions)
+
+
+def check_running_text(
+    life: Life, tape: Tape, vocabulary: Vocabulary, *, habits: Collection[str] = ()
+) -> Iterator[Violation]:
+    """
+    Check each hypothesis that was read in *life*, whose committed text is right.
+
+    Its tokens are the words of the audio after the committed ones, in order and without a gap.  The
+    newest may be incomplete, and there may be fewer of them than the audio has.
+    """
+    if not life.readings:
+        return
+    expected = expected_words(life, tape, vocabulary.words, habits=habits)
+    words = _corrected([token.text.strip() for token in life.tokens], expected)
+    after = {token: index + 1 for index, token in _paired(_due(expected, words), words)} | {-1: 0}
+    undecided = [_undecided(word, vocabulary, habits) for word in expected]
+    for reading in life.readings:
+        first = after.get(reading.committed - 1)
+        near = expected[max(0, (first or 0) - 2) : (first or 0) + len(reading.tokens) + 1]
+        if first is None or not all(word.is_certain for word in near):
+            continue  # beside a word that may be missing it is not known which one comes next
+        rest = [word for word in undecided[first:] if word.origin < reading.samples]
+        violation = _check_reading(reading, rest, expected[:first], life, vocabulary)
+        if violation is not None:
+            yield violation
+            return
+
+
+def _check_reading(
+    reading: Reading,
+    words: Sequence[ExpectedWord],
+    committed: Sequence[ExpectedWord],
+    life: Life,
+    vocabulary: Vocabulary,
+) -> Violation | None:
+    """Return what is wrong with a hypothesis of *words*, which follow the *committed* ones."""
+    before = "".join(token.text for token in life.tokens[: reading.committed])
+    pairs = list(zip(words, reading.tokens, strict=False))
+    newest = reading.tokens[-1]
+    for word, token in pairs:
+        text, texts = token.text.strip(), [text.strip() for text in (word.text, *word.mistaken)]
+        if text not in texts and not (token is newest and any(t.startswith(text) for t in texts)):
+            break
+    else:
+        if len(pairs) == len(reading.tokens):
+            last = committed[-1] if committed else None
+            return _misplaced_reading(pairs, before, last, life, vocabulary)
+    spelled = [word.text.strip() for word in words]
+    letters = "".join("".join(token.text for token in reading.tokens).split())
+    return Violation(
+        "COM-03" if "".join(spelled).startswith(letters) else "HYP-02",
+        f"the hypothesis {[token.text for token in reading.tokens]} follows the committed "
+        f"{before[-NEAR:]!r}, where the audio has {spelled[: len(reading.tokens) + 1]}",
+    )
+
+
+def _misplaced_reading(
+    pairs: list[tuple[ExpectedWord, ASRToken]],
+    before: str,
+    last: ExpectedWord | None,
+    life: Life,
+    vocabulary: Vocabulary,
+) -> Violation | None:
+    for word, token in pairs:
+        low, high = word.start[0] - TOLERANCE, word.start[1] + TOLERANCE
+        if not low <= token.start <= high or token.end > word.end[1] + TOLERANCE:
+            return Violation(
+                "TIME-05",
+                f"the hypothesis has {token.text!r} at {token.start:.3f}-{token.end:.3f} s, "
+                f"expected {word.start[0]:.3f}-{word.end[1]:.3f} s",
+            )
+    word, newest = pairs[-1]
+    # The rest of the newest word, and the space after it, may be still to come.
+    shown = newest.text.lstrip()
+    texts = [text.lstrip() for text in (word.text, *word.mistaken)]
+    whole = next((text for text in texts if text.startswith(shown)), shown)
+    pairs[-1] = (word, attrs.evolve(newest, text=newest.text + whole[len(shown) :]))
+    found = next(_misspelled(pairs, life, vocabulary, before=before, last=last), None)
+    return found and attrs.evolve(
+        found, message=f"in the hypothesis {found.message}", kind="invariant"
+    )
+
+
+def _undecided(word: ExpectedWord, vocabulary: Vocabulary, habits: Collection[str]) -> ExpectedWord:
+    """Return *word* with every mistake that a hypothesis may have of it."""
+    words = vocabulary.words
+    index = list(words).index(word.text)
+    later = _mistakes(habits, is_recent=True)
+    return attrs.evolve(word, mistaken=tuple(words[(index + n) % len(words)] for n in later))
 
 
 def _misplaced(word: ExpectedWord, token: ASRToken) -> Iterator[Violation]:
@@ -202,7 +299,7 @@ def _misplaced(word: ExpectedWord, token: ASRToken) -> Iterator[Violation]:
             return
 
 
-def misspelled(
+def _misspelled(
     words: Sequence[tuple[ExpectedWord, ASRToken]],
     life: Life,
     vocabulary: Vocabulary,
@@ -255,7 +352,7 @@ def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[s
     return corrected
 
 
-def mistakes(habits: Collection[str], *, is_recent: bool) -> list[int]:
+def _mistakes(habits: Collection[str], *, is_recent: bool) -> list[int]:
     """Return how much later in the vocabulary a mistaken word may be; see SupportsHabits."""
     later = {0, 1, 2} if is_recent and CHANGES_ITS_MIND in habits else {0}
     if STAYS_UNDECIDED in habits:

@@ -14,9 +14,8 @@ from wlk_conformance.calls import LIMIT, Calls, ThreadedCall, while_held
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.monitor import Monitor
-from wlk_conformance.sessions.oracle import Life, check_life
+from wlk_conformance.sessions.oracle import Life, check_life, check_running_text
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
-from wlk_conformance.sessions.running_text import check_running_text
 from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Violation, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
 from wlk_core.errors import BackendError, OptionError, StreamBroken

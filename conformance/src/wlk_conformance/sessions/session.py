@@ -221,14 +221,8 @@ class Session:
         return self.tapes[stream % len(self.tapes)]
 
     def as_json(self) -> str:
-        """Return the session as a JSON document, one tape or action on a line."""
-        fields = []
-        for name, value in {"version": VERSION, **_described(self)}.items():
-            text = json.dumps(value)
-            if name in ("tapes", "actions"):
-                text = "[\n    " + ",\n    ".join(map(json.dumps, value)) + "\n  ]"
-            fields.append(f'  "{name}": {text}')
-        return "{\n" + ",\n".join(fields) + "\n}\n"
+        """Return the session as a JSON document."""
+        return json.dumps({"version": VERSION, **_described(self)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Session:

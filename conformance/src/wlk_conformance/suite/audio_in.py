@@ -16,6 +16,7 @@ from wlk_conformance.suite.scenes import (
     check_alone,
     check_raises,
     check_spoken,
+    counted,
     returns_promptly,
     while_a_step_runs,
     word_error_rate,
@@ -163,9 +164,9 @@ class AudioRules:
         driver = wlk.stream()
         for chunk in stimulus.chunks(1.0):
             buffer = chunk.copy()
-            before = _work(driver.processor.stats)
+            before = counted(driver.processor.stats)
             driver.insert(buffer)
-            assert before == _work(driver.processor.stats), "inserting ran the model"
+            assert before == counted(driver.processor.stats), "inserting ran the model"
             buffer[:] = 0.5
             driver.process()
         driver.finish()
@@ -275,12 +276,3 @@ def _bad_audio() -> dict[str, Any]:
         "a list": [0.0] * 1600,
         "bytes": good.tobytes(),
     }
-
-
-def _work(stats: Any) -> tuple[object, ...]:
-    return (
-        stats.encoder_frames,
-        stats.decoder_positions,
-        stats.decoder_forwards,
-        stats.busy_seconds,
-    )

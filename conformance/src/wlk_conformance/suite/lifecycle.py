@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.sessions.reports import COUNTERS
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
     check_alone,
     check_around,
     check_raises,
     check_spoken,
+    counted,
     exclusive_calls,
     feed_and_find_cut,
     word_error_rate,
@@ -24,7 +24,6 @@ from wlk_core.errors import StreamClosed
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_core import StreamStats
 
 __all__ = ["LifeRules"]
 
@@ -142,7 +141,7 @@ class LifeRules:
             emission = driver.finish()
             assert emission.committed == (), f"it committed {emission.committed[0].text!r}"
             check_clock(driver.processed_up_to, seconds or 0.0)
-            assert _counters(before) == _counters(driver.processor.stats), "the model ran"
+            assert counted(before) == counted(driver.processor.stats), "the model ran"
             assert calls == _engine_calls(wlk), "the engine was called"
 
     @rule("LIFE-06", causes=("the clock, the speaker or the prompt survive a reset",))
@@ -169,7 +168,7 @@ class LifeRules:
                 "after reset the tokens differ in speaker, language or probability"
             )
             assert expected.processed_up_to == driver.processed_up_to
-            assert _counters(expected.processor.stats) == _counters(driver.processor.stats), (
+            assert counted(expected.processor.stats) == counted(driver.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
             )
 
@@ -322,11 +321,6 @@ class LifeRules:
 
 def _engine_calls(wlk: BackendUnderTest) -> int | None:
     return None if wlk.engine_calls is None else wlk.engine_calls.count
-
-
-def _counters(stats: StreamStats) -> dict[str, int]:
-    # A counter may be None or 0 before the first call.
-    return {name: getattr(stats, name) or 0 for name in COUNTERS}
 
 
 def _check_threads(before: set[threading.Thread], began: float) -> None:

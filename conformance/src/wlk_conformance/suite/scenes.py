@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wlk_conformance.calls import LIMIT, ThreadedCall, while_held
 from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
+from wlk_conformance.sessions.reports import COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
-    from wlk_core import ASRToken
+    from wlk_core import ASRToken, StreamStats
 
 __all__ = [
     "STREAMS",
@@ -28,6 +29,7 @@ __all__ = [
     "check_raises",
     "check_solo",
     "check_spoken",
+    "counted",
     "different_speech",
     "exclusive_calls",
     "feed_and_find_cut",
@@ -74,6 +76,11 @@ def check_spoken(
     """Assert that *tokens* spell the words of *stimulus*, where these are known exactly."""
     if wlk.is_coded:
         check_words(stimulus.words, tokens, what=what)
+
+
+def counted(stats: StreamStats) -> dict[str, int]:
+    """Return the work that is counted; a counter may be None or 0 before the first call."""
+    return {name: getattr(stats, name) or 0 for name in COUNTERS}
 
 
 def exclusive_calls(

@@ -11,7 +11,7 @@ import numpy as np
 
 from wlk_conformance.scripted.tokenizer import END_OF_TEXT_ID, Piece, decode_pieces, split_word
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, read_tokens
-from wlk_core.online import Step, WorkCounters
+from wlk_core.plugins import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, Word, find_loop
 
 if TYPE_CHECKING:

@@ -41,15 +41,11 @@ def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair(replace):
 
     assert ((), 3.0) == (tokens, processed_up_to)
     assert Emission((), 3.0, 0.9) == changed
-    assert EMISSION == replace(EMISSION)
-    assert Emission(TOKENS, 2.0, 0.0) == replace(EMISSION, stable_up_to=0.0)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_an_emission_pickles(protocol):
-    """Every pickle protocol gives an equal emission back, its third value included."""
-    restored = pickle.loads(pickle.dumps(EMISSION, protocol))  # noqa: S301 -- our own bytes
+def test_an_emission_pickles():
+    """A process that gives it to another one gives its third value too."""
+    restored = pickle.loads(pickle.dumps(EMISSION))  # noqa: S301 -- our own bytes
 
     assert EMISSION == restored
-    assert 0.9 == restored.stable_up_to
-    assert tuple(EMISSION) == tuple(restored)
+    assert (TOKENS, 2.0) == tuple(restored)

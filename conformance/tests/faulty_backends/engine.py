@@ -12,8 +12,7 @@ import numpy as np
 
 from faulty_backends.base import FaultyStream, by_tests, each, edit, in_sessions
 from wlk_conformance.scripted import SCRIPTED_SPEC
-from wlk_core.online import LocalAgreementRecognizer
-from wlk_core.plugins import Hypothesis, LoadedBackend, ModelNotFoundError
+from wlk_core.plugins import Hypothesis, LoadedBackend, LocalAgreementRecognizer, ModelNotFoundError
 from wlk_core.streaming import LocalAgreement
 
 

@@ -17,7 +17,7 @@ from faulty_backends.base import (
 )
 from wlk_core import Emission
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.online import LocalAgreementRecognizer
+from wlk_core.plugins import LocalAgreementRecognizer
 
 NOTHING = Emission((), 0.0, 0.0)
 

@@ -22,12 +22,8 @@ def stream() -> Any:
 
 
 def test_all_callers_share_one_stream_of_a_device() -> None:
-    """Two backends in one process wait for each other's commands."""
-    assert stream() is stream()
-
-
-def test_a_stream_names_its_device() -> None:
     """The CPU is no GPU, and auto is the default device of MLX."""
+    assert stream() is stream()
     assert ("cpu", False) == (stream().device, stream().is_gpu)
     assert mx.default_device().type.name == shared_stream("auto", install_hint=HINT).device
 

@@ -33,31 +33,21 @@ def present(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("accelerators", "device"),
+    ("name", "accelerators", "device"),
     [
-        ({"cuda": True, "mps": True}, "cuda"),
-        ({"mps": True}, "mps"),
-        ({}, "cpu"),
+        ("auto", {"cuda": True, "mps": True}, "cuda"),
+        ("auto", {"mps": True}, "mps"),
+        ("auto", {}, "cpu"),
+        *[(device, {"cuda": True, "mps": True}, device) for device in DEVICES[1:]],
     ],
-    ids=["CUDA", "Apple", "none"],
 )
-def test_auto_is_the_fastest_device_here(
-    present: Callable[..., None], accelerators: dict[str, bool], device: Any
+def test_a_device_is_the_one_named_or_the_fastest_here(
+    present: Callable[..., None], name: str, accelerators: dict[str, bool], device: Any
 ) -> None:
     """CUDA comes before MPS, and the CPU is last."""
     present(**accelerators)
 
-    assert torch.device(device) == choose_device("auto")
-
-
-@pytest.mark.parametrize("device", DEVICES[1:])
-def test_a_device_that_is_here_is_chosen_by_its_name(
-    present: Callable[..., None], device: Any
-) -> None:
-    """A named device is taken as it is."""
-    present(cuda=True, mps=True)
-
-    assert torch.device(device) == choose_device(device)
+    assert torch.device(device) == choose_device(name)
 
 
 @pytest.mark.parametrize(

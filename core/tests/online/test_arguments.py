@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import StreamDriver
-from wlk_core.errors import ClockError, OptionError, WLKError
+from wlk_core.errors import ClockError, WLKError
 from wlk_core.plugins import ChangeSpeaker
 from wlk_core.processor import MAX_STREAM_SECONDS
 
@@ -90,34 +90,6 @@ def test_any_object_is_accepted_or_refused_by_name(coded_engine, speech, first, 
     assert 0 <= end <= MAX_STREAM_SECONDS
     assert emission.processed_up_to == pytest.approx(end + 2, rel=1e-12)
     assert all(end <= token.start <= end + 2 for token in emission.committed)
-
-
-@given(language=ANYTHING, task=ANYTHING)
-def test_any_object_as_language_or_task_is_accepted_or_refused(toy_spec, language, task):
-    """The declaration refuses what is neither a code nor a task."""
-    no_language = refused_or_none(lambda: toy_spec.check_language(language))
-    no_task = refused_or_none(lambda: toy_spec.check_task(task))
-
-    assert isinstance(no_language, OptionError) or language is None or language in ("en", "de")
-    assert isinstance(no_task, OptionError) or task == "transcribe"
-
-
-@given(value=ANYTHING)
-@example(value=10**5000)
-@example(value="\ud800")
-def test_any_object_as_an_option_is_accepted_or_refused(toy_spec, value):
-    """Options convert what they take to their type and refuse the rest."""
-    for option in toy_spec.all_options:
-        options = {}
-
-        def resolve(name=option.name, options=options):
-            options |= toy_spec.stream_options({name: value})
-
-        refusal = refused_or_none(resolve)
-        accepted = options.get(option.name)
-
-        assert isinstance(refusal, OptionError) != bool(options)
-        assert accepted is None or type(accepted) is option.type
 
 
 @pytest.mark.parametrize(

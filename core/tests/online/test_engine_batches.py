@@ -37,11 +37,6 @@ class Engine:
         return [3 * number for number in numbers]
 
 
-def _whole(_engine: Engine, answer: int, _share: float) -> int:
-    """Return an answer that cannot be cut."""
-    return answer
-
-
 @pytest.fixture
 def engine() -> Engine:
     """Return an engine that never ran."""
@@ -89,9 +84,9 @@ def together(
 
 
 def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoolExecutor) -> None:
-    """Each stream gets its own answer, and the engine ran once."""
+    """Each stream gets its own answer, and the engine ran once; its cut may be a new partial."""
     calls = EngineCalls(is_batching=True)
-    doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
+    doubles = [calls.wrap_batch(engine.double, cut=partial(max)) for _ in range(3)]
 
     assert [2, 4, 6] == together(threads, calls, doubles, 1, 2, 3)
     assert [[1, 2, 3]] == engine.batches
@@ -142,18 +137,6 @@ def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecut
 
     assert {"KeyboardInterrupt", "NoneType"} == {type(error).__name__ for error in errors}
     assert 5 == batches.call(interrupted, 5, caller=1)
-
-
-def test_streams_with_cuts_of_their_own_are_taken_together(
-    engine: Engine, threads: ThreadPoolExecutor
-) -> None:
-    """Two partial functions are never equal, and do not part a batch."""
-    calls = EngineCalls(is_batching=True)
-    cuts = [partial(_whole, engine) for _ in range(2)]
-    doubles = [calls.wrap_batch(engine.double, cut=cut) for cut in cuts]
-
-    assert [2, 4] == together(threads, calls, doubles, 1, 2)
-    assert [[1, 2]] == engine.batches
 
 
 def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,22 +19,6 @@ if TYPE_CHECKING:
 def calls() -> Any:
     """Return the calls of an engine that never ran."""
     return EngineCalls()
-
-
-def test_a_wrapped_function_takes_and_returns_what_the_function_does(calls: EngineCalls) -> None:
-    """Arguments, keywords and results pass unchanged, for partial functions too."""
-    divide = calls.wrap(partial(divmod, 7))
-
-    assert (3, 1) == divide(2)
-    assert divmod(7, 2) == calls.wrap(divmod)(7, 2)
-
-
-def test_a_fault_of_the_engine_passes_and_is_counted(calls: EngineCalls) -> None:
-    """An exception of the engine is neither wrapped nor left out of the count."""
-    with pytest.raises(ZeroDivisionError):
-        calls.wrap(divmod)(1, 0)
-
-    assert 1 == calls.count
 
 
 def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:

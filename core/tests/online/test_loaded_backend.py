@@ -99,24 +99,6 @@ def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
     assert [] == configs
 
 
-def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again(toy: Toy) -> None:
-    """The function that `open_stream` returns is called for the stream and for each reset."""
-    made = []
-
-    def open_stream(engine: Any, config: Any, calls: EngineCalls) -> Any:
-        def make() -> Any:
-            made.append(LocalAgreementRecognizer(engine.transcribe))
-            return made[-1]
-
-        return make
-
-    backend, _ = toy(open_stream=open_stream)
-    stream = backend.create_processor()
-    stream.reset()
-
-    assert 2 == len(made)
-
-
 @pytest.mark.parametrize(
     ("options", "policy"),
     [({}, "long-form"), ({"policy": "y"}, "y"), ({"border_seconds": 0.2}, "x")],

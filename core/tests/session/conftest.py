@@ -11,7 +11,7 @@ import pytest
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_audio import encode, script_words
 from wlk_conformance.testing.coded_engine import DIGIT_WORDS, SCRIPT, CodedEngine, LoudIsSpeech
-from wlk_core.online import LocalAgreementRecognizer, OnlineStream
+from wlk_core.plugins import LocalAgreementRecognizer, OnlineStream
 from wlk_core.session import Session
 from wlk_core.vad import SilenceGate
 

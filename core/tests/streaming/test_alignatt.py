@@ -4,38 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from wlk_core.streaming import AlignAtt
 
 POLICIES = st.builds(AlignAtt, border_frames=st.integers(0, 30), rewind_frames=st.integers(0, 60))
 FRAMES = st.lists(st.integers(0, 200), max_size=12)
-
-
-@pytest.mark.parametrize(
-    ("frames", "final"),
-    [
-        pytest.param((10, 40, 89), 3, id="before the border"),
-        pytest.param((10, 40, 90), 2, id="at the border"),
-        pytest.param((90, 40), 0, id="after one at the border"),
-        pytest.param((60, 39, 70), 1, id="astray"),
-        pytest.param((60, 45, 39), 2, id="astray in two jumps"),
-        pytest.param((60, 40, 70), 3, id="jitter"),
-    ],
-)
-def test_a_final_token_attends_neither_to_the_end_nor_far_back(frames, final):
-    """The first token inside the border or too far back ends what is final."""
-    policy = AlignAtt(border_frames=10, rewind_frames=20)
-
-    assert final == policy.count_final(frames, frames=100)
-
-
-def test_attention_is_compared_with_frames_of_earlier_calls():
-    """A token that attends far before the last final one of an earlier call is not final."""
-    policy = AlignAtt(border_frames=10, rewind_frames=20)
-
-    assert 0 == policy.count_final([29], frames=100, last_frame=50)
-    assert 1 == policy.count_final([30], frames=100, last_frame=50)
 
 
 @given(POLICIES, FRAMES, st.integers(0, 220), st.integers(0, 200), st.integers(0, 10**6))

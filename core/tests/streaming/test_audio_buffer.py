@@ -23,11 +23,14 @@ def test_a_buffer_equals_the_recording_from_its_start_on(operations):
             piece = np.arange(len(recording), len(recording) + amount, dtype=np.float32)
             buffer.append(piece)
             recording = np.concatenate((recording, piece))
+            piece[:] = -1.0  # the caller's array is its own
         else:
             buffer.trim(min(amount, buffer.end))
 
+    view = buffer.view(buffer.start, buffer.end)
     assert len(recording) == buffer.end
-    np.testing.assert_array_equal(recording[buffer.start :], buffer.view(buffer.start, buffer.end))
+    np.testing.assert_array_equal(recording[buffer.start :], view)
+    assert not view.flags.writeable
 
 
 @given(st.integers(1, 5000), st.integers(1, 400))
@@ -38,18 +41,7 @@ def test_storage_stays_bounded_when_the_front_is_trimmed(chunk, rounds):
         buffer.append(np.zeros(chunk, dtype=np.float32))
         buffer.trim(max(buffer.start, buffer.end - 2 * chunk))
 
-    storage = buffer.view(buffer.start, buffer.end).base
-
-    assert len(storage) <= max(1 << 16, 16 * chunk)
-
-
-def test_a_view_cannot_be_written():
-    """A view is read-only, because writing to it would change the audio of the stream."""
-    buffer = AudioBuffer()
-    buffer.append(np.ones(10, dtype=np.float32))
-
-    with pytest.raises(ValueError, match="read-only"):
-        buffer.view(0, 10)[0] = 2.0
+    assert len(buffer.view(buffer.start, buffer.end).base) <= 3 * chunk
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 5), (8, 21), (15, 12)])
@@ -61,9 +53,5 @@ def test_samples_that_are_not_held_are_an_error(start, end):
 
     with pytest.raises(IndexError, match="6 to 20 are held"):
         buffer.view(start, end)
-
-
-def test_trimming_past_the_end_is_an_error():
-    """Audio that was never appended cannot be dropped."""
-    with pytest.raises(IndexError, match="only 0 were appended"):
-        AudioBuffer().trim(1)
+    with pytest.raises(IndexError, match="only 20 were appended"):
+        buffer.trim(21)

@@ -16,7 +16,6 @@ from wlk_core.streaming import (
     loud_frames,
     loudness,
     lowest_energy_sample,
-    speech_threshold,
     true_runs,
 )
 
@@ -46,15 +45,6 @@ def test_loudness_is_the_mean_power_of_whole_frames():
     audio = np.concatenate([np.full(160, 0.1), np.zeros(160 + 159)]).astype(np.float32)
 
     assert pytest.approx([-20.0, -120.0]) == loudness(audio).tolist()
-
-
-@given(st.floats(-120, 0), st.floats(-120, 0))
-def test_the_threshold_lies_between_the_background_and_the_peak(peak, background):
-    """Sound counts at most 35 dB below the peak, and in noise at most 70 % of the way down."""
-    threshold = speech_threshold(peak=peak, background=background)
-
-    assert peak - 35 <= threshold <= peak
-    assert threshold >= min(peak, background)
 
 
 @given(st.lists(st.floats(-120, 0), max_size=30), st.floats(-120, 0))

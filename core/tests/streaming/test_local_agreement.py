@@ -72,15 +72,6 @@ def test_a_last_word_is_final_once_a_second_without_words_follows():
     assert [" the", " wind"] == [word.text for word in agreed]
 
 
-def test_a_flush_commits_the_hypothesis_once():
-    """A second flush commits no word."""
-    policy = LocalAgreement()
-    policy.update(spoken([" one"]), audio_end=0.0)
-
-    assert [" one"] == [word.text for word in policy.flush()]
-    assert () == policy.flush()
-
-
 @given(
     st.lists(st.sampled_from([" seven", " two"]), min_size=1, max_size=10),
     st.floats(0.05, 1.0),
@@ -120,16 +111,6 @@ def test_an_end_that_reaches_into_the_pause_hides_no_word():
     _, fresh = split_overlap(again, committed, 5.0)
 
     assert [" two", " one"] == [word.text for word in fresh]
-
-
-def test_the_only_committed_word_is_found_at_the_very_front():
-    """The first word of a hypothesis is old if it is the only committed word."""
-    committed = [Word(0.5, 0.6, " one")]
-    again = [Word(0.45, 0.9, " one"), Word(1.0, 1.4, " two")]
-
-    old, fresh = split_overlap(again, committed, 0.6)
-
-    assert ([" one"], [" two"]) == ([w.text for w in old], [w.text for w in fresh])
 
 
 def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():

@@ -8,11 +8,12 @@ import pytest
 
 from wlk_conformance.testing import StreamDriver, noise
 from wlk_core.plugins import OptionError, WorkCounters
-from wlk_core.streaming import LogMel, TokenPrediction
+from wlk_core.streaming import LogMel
 from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral.specs import voxtral_spec
+from wlk_voxtral.speculative import TokenPrediction
 
 PAD, WORD = 2, 3
 SPEC = voxtral_spec(name="toy", summary="a toy", load="toy:load", options=())

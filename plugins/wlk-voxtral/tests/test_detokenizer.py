@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import TokenPrediction
 from wlk_voxtral.detokenizer import StreamingDetokenizer
+from wlk_voxtral.speculative import TokenPrediction
 
 PAD, WORD, FIRST = 2, 3, 4  # text ids: FIRST + a byte
 

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import attrs
 
-from wlk_core.streaming import TokenPrediction
+from wlk_voxtral.speculative import TokenPrediction
 
 __all__ = ["PAD", "ToyBatchNetwork", "ToyCache", "ToyNetwork", "ToyPass"]
 

@@ -12,8 +12,8 @@ import pytest
 from tekken_voxtral import BOS_ID, PAD_ID, PIECES, WORD_ID, build_tekken, word_ids
 from vocabulary import DIGITS
 
-from wlk_core.streaming import TokenPrediction
 from wlk_voxtral.detokenizer import StreamingDetokenizer
+from wlk_voxtral.speculative import TokenPrediction
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:

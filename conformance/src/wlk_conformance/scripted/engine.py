@@ -17,7 +17,7 @@ from wlk_conformance.seams import (
     STAYS_UNDECIDED,
 )
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
-from wlk_core.online import AlignedHypothesis, AlignedWord, Hypothesis, WorkCounters
+from wlk_core.plugins import AlignedHypothesis, AlignedWord, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AlignAtt, Word
 

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, read_tokens
-from wlk_core.online import Step, WorkCounters
+from wlk_core.plugins import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, Word, find_loop
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.online import Hypothesis
+    from wlk_core.plugins import Hypothesis
     from wlk_core.processor import OnlineProcessor
 
 __all__ = ["DIGIT_WORDS", "SCRIPT", "BackendOf", "CodedEngine", "LoudIsSpeech"]

@@ -10,13 +10,11 @@ from wlk_core.streaming.energy import (
     loud_frames,
     loudness,
     lowest_energy_sample,
-    speech_threshold,
     true_runs,
 )
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel, mel_filters
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
-from wlk_core.streaming.speculative import SpeculativeDecoding, TokenPrediction
 from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
 
@@ -29,8 +27,6 @@ __all__ = [
     "LocalAgreement",
     "LogMel",
     "Loop",
-    "SpeculativeDecoding",
-    "TokenPrediction",
     "Word",
     "background_level",
     "find_loop",
@@ -42,7 +38,6 @@ __all__ = [
     "lowest_energy_sample",
     "mel_filters",
     "needs_space",
-    "speech_threshold",
     "split_overlap",
     "true_runs",
     "words_in_order",

@@ -11,70 +11,49 @@ if TYPE_CHECKING:
 
 __all__ = ["AudioBuffer"]
 
-_FIRST_CAPACITY = 1 << 16  # samples, 4.1 s at 16 kHz
-
 
 class AudioBuffer:
     """
     A growing array of float32 samples that is trimmed at the front.
 
     Samples are numbered from 0 in the order of appending, and trimming does not renumber them.
-    Appending is O(chunk) amortised, because storage doubles.  Trimmed space at the front is reused
-    before the storage grows, so memory is bounded by twice the largest number of samples ever held.
     """
 
     def __init__(self) -> None:
-        self._storage: NDArray[np.float32] = np.empty(_FIRST_CAPACITY, dtype=np.float32)
-        self._offset = 0  # index of sample number `start` in the storage
-        self._start = 0
-        self._end = 0
-
-    @property
-    def start(self) -> int:
-        """Number of the first sample still held."""
-        return self._start
+        self.start = 0  #: number of the first sample still held
+        self._pieces: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)]
 
     @property
     def end(self) -> int:
         """Number of the first sample of the next append."""
-        return self._end
+        return self.start + len(self)
 
     def __len__(self) -> int:
         """Count the samples held."""
-        return self._end - self._start
+        return sum(map(len, self._pieces))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the samples held (not of the storage, which is at most twice the longest)."""
+        """Bytes of the samples held."""
         return 4 * len(self)
 
     def append(self, audio: NDArray[np.float32]) -> None:
-        """Copy *audio*, float32[n], to the end of the samples held."""
-        held, needed = len(self), len(self) + len(audio)
-        if self._offset + needed > len(self._storage):
-            room = self._storage
-            if needed * 2 > len(room):
-                capacity = max(_FIRST_CAPACITY, 1 << (needed * 2 - 1).bit_length())
-                room = np.empty(capacity, dtype=np.float32)
-            room[:held] = self._storage[self._offset : self._offset + held]
-            self._storage, self._offset = room, 0
-        self._storage[self._offset + held : self._offset + needed] = audio
-        self._end += len(audio)
+        """Append a copy of *audio*, float32[n]."""
+        self._pieces.append(audio.copy())
 
     def view(self, start: int, end: int) -> NDArray[np.float32]:
         """
-        Return samples number *start* up to *end*, read-only and valid until the next append.
+        Return samples number *start* up to *end*, read-only.
 
         Raises:
             IndexError: some of them are not held, or the range runs backwards.
 
         """
-        if not self._start <= start <= end <= self._end:
+        if not self.start <= start <= end <= self.end:
             raise IndexError(
-                f"samples {start} to {end} requested, {self._start} to {self._end} are held"
+                f"samples {start} to {end} requested, {self.start} to {self.end} are held"
             )
-        first = self._offset + start - self._start
-        window = self._storage[first : first + end - start]
+        window = self._joined()[start - self.start : end - self.start]
         window.flags.writeable = False
         return window
 
@@ -86,8 +65,15 @@ class AudioBuffer:
             IndexError: *start* lies after the last sample.
 
         """
-        if start > self._end:
-            raise IndexError(f"cannot trim to sample {start}: only {self._end} were appended")
-        dropped = max(0, start - self._start)
-        self._start += dropped
-        self._offset += dropped
+        if start > self.end:
+            raise IndexError(f"cannot trim to sample {start}: only {self.end} were appended")
+        if start > self.start:
+            # What is dropped stays in memory until the next append is joined to the rest.
+            pieces = [self._joined()[start - self.start :]]
+            self.start, self._pieces = start, pieces
+
+    def _joined(self) -> NDArray[np.float32]:
+        # Joined when they are needed, because a backlog is appended in many pieces.
+        if len(self._pieces) > 1:
+            self._pieces = [np.concatenate(self._pieces)]
+        return self._pieces[0]

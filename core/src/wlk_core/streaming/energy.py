@@ -22,7 +22,6 @@ __all__ = [
     "loud_frames",
     "loudness",
     "lowest_energy_sample",
-    "speech_threshold",
     "true_runs",
 ]
 
@@ -50,7 +49,7 @@ def background_level(decibels: NDArray[np.floating]) -> float:
     return float(np.percentile(decibels, BACKGROUND_PERCENTILE))
 
 
-def speech_threshold(*, peak: float, background: float) -> float:
+def _speech_threshold(*, peak: float, background: float) -> float:
     """Return the level above which sound belongs to a word whose loudest moment is *peak*."""
     return peak - min(QUIET_DB, QUIET_SHARE * max(0.0, peak - background))
 
@@ -59,7 +58,7 @@ def loud_frames(decibels: NDArray[np.floating], *, background: float) -> NDArray
     """Return which frames are speech, measured against the loudest of these frames."""
     if len(decibels) == 0:
         return np.zeros(0, dtype=np.bool_)
-    is_loud: NDArray[np.bool_] = decibels >= speech_threshold(
+    is_loud: NDArray[np.bool_] = decibels >= _speech_threshold(
         peak=float(decibels.max()), background=background
     )
     return is_loud
@@ -126,7 +125,7 @@ class EnergyContour:
         if first >= last:
             return min(after, end)
         span = self._frames(first, last)
-        threshold = speech_threshold(
+        threshold = _speech_threshold(
             peak=float(span[-PEAK_FRAMES:].max()),
             background=background_level(self._frames(oldest, stop)),
         )

@@ -12,7 +12,7 @@ import attrs
 from wlk_voxtral.tokenizer import STEP_SECONDS
 
 if TYPE_CHECKING:
-    from wlk_core.streaming.speculative import TokenPrediction
+    from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
 __all__ = ["StreamingDetokenizer", "TimedText"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from wlk_core.plugins import WorkCounters
-from wlk_core.streaming import SpeculativeDecoding, TokenPrediction
 from wlk_voxtral.network import DecoderRow, EncoderRow
 from wlk_voxtral.recognizer import silence_features
+from wlk_voxtral.speculative import SpeculativeDecoding, TokenPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

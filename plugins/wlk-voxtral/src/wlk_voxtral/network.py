@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming import TokenPrediction
+    from wlk_voxtral.speculative import TokenPrediction
 
 __all__ = ["Cache", "DecoderRow", "EncoderRow", "ForwardPass", "Network"]
 

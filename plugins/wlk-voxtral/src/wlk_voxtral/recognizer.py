@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.streaming import LogMel, TokenPrediction
+    from wlk_core.streaming import LogMel
     from wlk_voxtral.detokenizer import TimedText
+    from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
 __all__ = ["StepDecoder", "VoxtralRecognizer", "silence_features"]

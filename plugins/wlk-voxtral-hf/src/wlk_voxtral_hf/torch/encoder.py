@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 from transformers.models.voxtral_realtime import modeling_voxtral_realtime
 
-from wlk_core.frameworks.packed_attention import AttentionPass
+from wlk_core.frameworks.kv_pool import AttentionPass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from wlk_core.frameworks.kv_pages import PagedCache, PagePool
+    from wlk_core.frameworks.kv_pool import KVCache, KVPool
 
 __all__ = ["EncoderCache", "attend", "encode"]
 
@@ -29,7 +29,7 @@ CONVOLUTIONS = ("conv1", "conv2")
 class EncoderCache:
     """Keys and values of the encoder, and the last frames in front of its convolutions."""
 
-    kv_cache: PagedCache
+    kv_cache: KVCache
     padding: tuple[tuple[str, Tensor], ...]  #: by the name of the convolution, [channels, frames]
 
     @property
@@ -40,7 +40,7 @@ class EncoderCache:
 
 def encode(
     encoder: Any,
-    pool: PagePool,
+    pool: KVPool,
     mels: Sequence[NDArray[np.float32]],
     caches: Sequence[EncoderCache | None],
 ) -> tuple[Tensor, list[EncoderCache]]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import torch
 
-from wlk_core.frameworks.kv_pages import PagePool
-from wlk_core.frameworks.packed_attention import AttentionPass
+from wlk_core.frameworks.kv_pool import AttentionPass, KVPool
 from wlk_voxtral.engine import predictions_of
 from wlk_voxtral_hf.torch.encoder import attend, encode
 
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wlk_core.frameworks.kv_pages import PagedCache
-    from wlk_core.streaming import TokenPrediction
+    from wlk_core.frameworks.kv_pool import KVCache
     from wlk_voxtral.network import DecoderRow, EncoderRow
+    from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_hf.torch.encoder import EncoderCache
 
 __all__ = ["TorchNetwork"]
@@ -44,11 +43,11 @@ class TorchPass:
     """A forward pass of the decoder over the positions of one stream; see ForwardPass."""
 
     predictions: list[TokenPrediction]
-    kv_cache: PagedCache
+    kv_cache: KVCache
 
-    def truncated(self, count: int) -> PagedCache:
-        """Return the KV cache after the first *count* positions, and take `kv_cache` apart."""
-        return self.kv_cache.pool.truncated(self.kv_cache, len(self.predictions) - count)
+    def truncated(self, count: int) -> KVCache:
+        """Return the KV cache after the first *count* positions."""
+        return self.kv_cache.truncated(len(self.predictions) - count)
 
 
 class TorchNetwork:
@@ -56,7 +55,7 @@ class TorchNetwork:
     A VoxtralRealtimeForConditionalGeneration; see wlk_voxtral.network.Network.
 
     Its modules are called one by one, because the forward passes of transformers have one position
-    and one delay for all rows.  Keys and values of all streams are in two pools of pages.
+    and one delay for all rows.  Keys and values of all streams are in two pools.
     """
 
     def __init__(self, model: Any, *, eos_id: int) -> None:
@@ -67,8 +66,8 @@ class TorchNetwork:
         self._scales: dict[int, Tensor] = {}  # by delay: [layers, width]
         self._lock = threading.RLock()
 
-    def _new_pool(self, config: Any) -> PagePool:
-        return PagePool(
+    def _new_pool(self, config: Any) -> KVPool:
+        return KVPool(
             layers=config.num_hidden_layers,
             heads=config.num_key_value_heads,
             size=config.head_dim,

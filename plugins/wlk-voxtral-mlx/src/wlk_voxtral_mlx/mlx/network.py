@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from wlk_core.frameworks.mlx import SharedStream
-    from wlk_core.streaming import TokenPrediction
     from wlk_voxtral.network import DecoderRow, EncoderRow
+    from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
 __all__ = ["MlxNetwork"]

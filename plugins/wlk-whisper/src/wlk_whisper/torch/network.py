@@ -11,8 +11,7 @@ import torch
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from wlk_core.frameworks.kv_pages import PagePool
-from wlk_core.frameworks.packed_attention import AttentionPass, Packing
+from wlk_core.frameworks.kv_pool import AttentionPass, KVPool, Packing
 from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
 from wlk_whisper.torch.encoder import KeysValues, TorchEncoder, merge_heads, mlp, split_heads
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import WhisperForConditionalGeneration
 
-    from wlk_core.frameworks.kv_pages import PagedCache
+    from wlk_core.frameworks.kv_pool import KVCache
     from wlk_whisper.engine.alignment_heads import Heads
     from wlk_whisper.torch.encoder import CrossKeysValues
 
@@ -115,8 +114,8 @@ class TorchBatch:
     Passes over several streams; see Batch.
 
     The decoder's hidden states are packed, one position after the other, so that the layers of all
-    streams are one product each.  Only attention is apart: over pages of keys and values, and the
-    cross attention padded to the longest window.
+    streams are one product each.  Only attention is apart: each row over its own keys and values,
+    and the cross attention padded to the longest window.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class TorchBatch:
         self._encoder = encoder
         self._alignment_heads = alignment_heads
         self._rounding = rounding
-        self._pool = PagePool(
+        self._pool = KVPool(
             layers=config.decoder_layers,
             heads=config.decoder_attention_heads,
             size=config.d_model // config.decoder_attention_heads,
@@ -153,7 +152,7 @@ class TorchBatch:
         shapes = [item.tokens.shape for item in passes]
         sizes = [item.tokens.size for item in passes]
         with torch.inference_mode():
-            pages = AttentionPass.of(
+            attending = AttentionPass.of(
                 self._pool,
                 [cache for item in passes for cache in item.decoder.caches],
                 [new for rows, new in shapes for _ in range(rows)],
@@ -162,11 +161,11 @@ class TorchBatch:
             memory = self._memory_of(passes)
             ids = np.concatenate([item.tokens.reshape(-1) for item in passes])
             states = decoder.embed_tokens(torch.from_numpy(ids).to(device))
-            states = states + decoder.embed_positions.weight[pages.position_ids[0]]
+            states = states + decoder.embed_positions.weight[attending.position_ids[0]]
             attention: list[torch.Tensor] = []
             output_attention = any(item.output_attention for item in passes)
             for index, layer in enumerate(decoder.layers):
-                states = _self_attention(layer, index, states, pages)
+                states = _self_attention(layer, index, states, attending)
                 heads = [head for layer_of, head in self._alignment_heads if layer_of == index]
                 states, weights = _cross_attention(
                     layer,
@@ -195,7 +194,7 @@ class TorchBatch:
                     for weights, size, stream in zip(ordered, sizes, memory.streams, strict=True)
                 ]
             arrays = _to_host(outputs)
-        caches = iter(pages.caches)
+        caches = iter(attending.caches)
         for item in passes:
             item.decoder.caches = [next(caches) for _ in item.decoder.caches]
         return [
@@ -224,7 +223,7 @@ class TorchBatch:
 class TorchDecoder:
     """The decoder over the encoder output of one stream in a batch; see Decoder."""
 
-    def __init__(self, encoder_output: TorchEncoderOutput, cache: PagedCache) -> None:
+    def __init__(self, encoder_output: TorchEncoderOutput, cache: KVCache) -> None:
         self.encoder_output = encoder_output
         self.caches = [cache]  #: of each row
 

@@ -1,0 +1,137 @@
+"""Attention of rows in one pass equals that of each row alone, and caches in a pool are values."""
+
+from __future__ import annotations
+
+import gc
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", exc_type=ImportError)
+
+from torch.nn import functional  # noqa: E402 -- needs torch
+
+from wlk_core.frameworks.kv_pool import (  # noqa: E402 -- needs torch
+    LEAST_GROWTH,
+    AttentionPass,
+    KVPool,
+    Packing,
+)
+
+HEADS, SIZE = 2, 4
+SCALE = SIZE**-0.5
+WINDOWS = st.sampled_from([2, 40, 1 << 40])
+
+
+def new_pool(window):
+    """Return a pool of a layer."""
+    return KVPool(
+        layers=1,
+        heads=HEADS,
+        size=SIZE,
+        window=window,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+    )
+
+
+@attrs.define
+class Branch:
+    """A cache, and the queries, keys and values of all its positions, [3, positions, ...]."""
+
+    cache: object
+    history: object
+
+
+def extend(pool, branches, counts, generator):
+    """Attend to new positions of the caches in one pass; return the new branches."""
+    attention = AttentionPass.of(pool, [branch.cache for branch in branches], counts)
+    new = torch.randn(3, sum(counts), HEADS, SIZE, generator=generator)
+    mixed = attention.mix(0, *new, scale=SCALE).split(counts)
+    parts = zip(branches, attention.caches, new.split(counts, dim=1), strict=True)
+    extended = [
+        Branch(cache, torch.cat((branch.history, part), dim=1)) for branch, cache, part in parts
+    ]
+    for branch, part in zip(extended, mixed, strict=True):
+        expected = attended(branch.history, pool.window)[-len(part) :]
+        torch.testing.assert_close(expected, part, rtol=1e-5, atol=1e-5)
+    return extended
+
+
+def attended(history, window):
+    """Return the attention of a row over its own positions, [positions, heads * size]."""
+    queries, keys, values = history.transpose(1, 2)
+    ages = torch.arange(history.shape[1])[:, None] - torch.arange(history.shape[1])
+    mixed = functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=(ages >= 0) & (ages < window), scale=SCALE
+    )
+    return mixed.transpose(0, 1).flatten(1)
+
+
+@given(WINDOWS, st.integers(0, 2**32), st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_any_branches_of_any_caches_keep_their_values(window, seed, actions):
+    """Repeated, forked, truncated and dropped calls leave every other cache as it is."""
+    chance, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    pool = new_pool(window)
+    branches = [Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE))]
+    for action in actions:
+        chosen = [branches[i] for i in chance.integers(len(branches), size=chance.integers(1, 4))]
+        counts = chance.integers(1, 31, size=len(chosen)).tolist()
+        extended = extend(pool, chosen, counts, generator)
+        if action == 0:
+            continue  # the call failed, and its caches are dropped
+        if action == 1:
+            for branch, count in zip(extended, counts, strict=True):
+                dropped = int(chance.integers(0, count + 1))
+                branch.cache = branch.cache.truncated(dropped)
+                branch.history = branch.history[:, : branch.history.shape[1] - dropped]
+        if action == 2:
+            branches = branches[-1:]
+        branches = (branches + extended)[-6:]
+        for branch in branches:
+            [(keys, values)] = branch.cache.layers
+            kept = branch.history[1:, -(min(window, 1 << 20) - 1) :].transpose(1, 2)
+            assert torch.equal(kept, torch.cat((keys, values)))
+
+
+def test_places_are_used_again():
+    """A stream that goes on for ever has the places of its window, and gives back the others."""
+    generator, window = torch.Generator().manual_seed(1), 40
+    pool = new_pool(window)
+    branch = Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE))
+    for _ in range(200):
+        (branch,) = extend(pool, [branch], [7], generator)
+    gc.collect()
+
+    assert 1 + LEAST_GROWTH == pool.capacity
+    assert len(branch.cache.places) == window - 1 + 7
+    assert len(branch.cache.places) * pool.position_bytes == branch.cache.nbytes
+    assert pool.capacity - 1 == len(branch.cache.places) + len(pool.free)
+
+
+def test_no_row_reads_what_another_one_left():
+    """Not even values that are not numbers, in places that are used again."""
+    pool, generator = new_pool(40), torch.Generator().manual_seed(1)
+    empty = [Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE)) for _ in range(3)]
+    left = AttentionPass.of(pool, [branch.cache for branch in empty], [80, 80, 80])
+    left.mix(0, *torch.full((3, 240, HEADS, SIZE), torch.nan), scale=SCALE)
+    del left
+    gc.collect()
+
+    extend(pool, extend(pool, empty, [1, 20, 7], generator), [3, 1, 5], generator)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_a_padded_tensor_packs_to_what_it_was(lengths):
+    """Rows of any lengths come back in their order, and what follows a shorter row is zero."""
+    packing = Packing.of(lengths, torch.device("cpu"))
+    packed = 1 + torch.arange(sum(lengths) * 2).reshape(-1, 2)
+    padded = packing.pad(packed)
+
+    assert (len(lengths), max(lengths), 2) == tuple(padded.shape)
+    assert packed.tolist() == packing.pack(padded).tolist()
+    for row, length in zip(padded, lengths, strict=True):
+        assert not row[length:].any()

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from wlk_core.online import (
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    AlignAtt,
     AlignAttRecognizer,
     AlignedHypothesis,
     AlignedWord,
     Hypothesis,
     LocalAgreementRecognizer,
     LongFormRecognizer,
+    Word,
     WorkCounters,
 )
-from wlk_core.processor import SAMPLE_RATE
-from wlk_core.streaming import AlignAtt, Word
 
 FRAME = 320
 LIVE = ("local-agreement", "alignatt")

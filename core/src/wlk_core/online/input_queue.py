@@ -117,10 +117,8 @@ class InputQueue:
 
         """
         number = real_number(seconds)
-        if number is None:
-            raise ClockError(f"expected a silence in seconds, got {shown(seconds)}")
-        if not math.isfinite(number) or number < 0:
-            raise ClockError(f"a silence lasts 0 seconds or more, got {shown(seconds)}")
+        if number is None or not 0 <= number < math.inf:
+            raise ClockError(f"expected a silence of 0 seconds or more, got {shown(seconds)}")
         with self._lock:
             if self.is_shut:
                 raise StreamClosed(self._refusal)

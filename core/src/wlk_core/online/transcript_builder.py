@@ -126,7 +126,7 @@ def checked_turn(change: ChangeSpeaker) -> ChangeSpeaker:
     if not (is_number or is_text(speaker)):
         raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
     start = real_number(change.start)
-    if start is None or not math.isfinite(start) or start < 0:
+    if start is None or not 0 <= start < math.inf:
         raise ClockError(
             f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
         )

@@ -34,14 +34,8 @@ class SpeculativeDecoding:
     Wide forwards round differently.  A prediction with a margin below *min_margin* could therefore
     differ from that of a single step, and is recomputed alone.
 
-    Args:
-        count: positions to run.
-        known_ids: inputs known beforehand, which are the rest of a prompt or the last prediction.
-        pad: the id of silence.
-        marker: the id after which text follows.
-        width: positions of one forward, at most; the rest of a prompt comes on top.
-        min_margin: logits by which a prediction of a wide forward leads the second best, at least.
-
+    *count* positions are run.  *known_ids* are the inputs known beforehand: the rest of a prompt,
+    which comes on top of the width, or the last prediction.
     """
 
     def __init__(
@@ -83,19 +77,15 @@ class SpeculativeDecoding:
         `is_wide` reports that the forward had several positions, of this stream or of others.
         """
         first = len(self._known) - 1  # the predictions before it are of known ids
-        kept, self.is_alone = self._accepted(forward, first, is_wide=is_wide)
+        kept, self.is_alone = len(forward), False
+        for index, prediction in enumerate(forward[first:], first):
+            if is_wide and prediction.margin < self._min_margin:
+                kept, self.is_alone = index, True
+                break
+            if prediction.id != self._pad:
+                kept = index + 1
+                break
         self.predictions += forward[first:kept]
         self._left -= kept
         self._known = self._known[kept:] or [self.predictions[-1].id]
         return kept
-
-    def _accepted(
-        self, predictions: Sequence[TokenPrediction], first: int, *, is_wide: bool
-    ) -> tuple[int, bool]:
-        """Return how many positions of a forward hold, and whether the next one is run alone."""
-        for index in range(first, len(predictions)):
-            if is_wide and predictions[index].margin < self._min_margin:
-                return index, True
-            if predictions[index].id != self._pad:
-                return index + 1, False
-        return len(predictions), False

@@ -283,8 +283,13 @@ class Service:
             while not isinstance(event, End):
                 for event in await found.get():
                     yield event
+                stream.session.taken += 1
+                stream.notify()
         finally:
-            await asyncio.to_thread(stream.release)  # the file is closed after this
+            # The file is closed after this.  A task that is cancelled again does not wait longer,
+            # but what it asked for is done: without the shield it would leave the queue.
+            release = asyncio.get_running_loop().run_in_executor(None, stream.release)
+            await asyncio.shield(release)
 
     async def _opened(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 import io
 import threading
 from types import SimpleNamespace
@@ -96,7 +97,7 @@ def backend(scripted):
 @pytest.fixture
 def service(scripted, backend):
     """Return a service of that backend."""
-    with Service(backend, scripted[1], workers=1) as service:
+    with closing(Service(backend, scripted[1], workers=1)) as service:
         yield service
         backend.released.set()
 
@@ -330,7 +331,7 @@ def test_a_stream_whose_gate_cannot_be_opened_is_closed(scripted, backend, monke
         raise BackendError("no memory")
 
     monkeypatch.setattr("wlk_serve.models.service.SileroDetector", failing_detector)
-    with Service(backend, scripted[1], workers=1, diarizers=diarizers) as service:
+    with closing(Service(backend, scripted[1], workers=1, diarizers=diarizers)) as service:
         config = attrs.evolve(CONFIG, leaves_out_pauses=True)
         with pytest.raises(BackendError, match="no memory"):
             asyncio.run(service.open_stream(config, nothing))
@@ -347,7 +348,7 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     backend.released.set()
     backend.close_error = BackendError("the state could not be released")
 
-    with Service(backend, scripted[1], workers=1, diarizers=diarizers) as service:
+    with closing(Service(backend, scripted[1], workers=1, diarizers=diarizers)) as service:
         stream = asyncio.run(service.open_stream(CONFIG, nothing))
         stream.close()
 

@@ -71,29 +71,17 @@ def run(open_session, monkeypatch):
     return run
 
 
-def test_a_client_that_takes_nothing_is_closed_as_too_slow(run):
-    """Its messages wait for a time and not for ever."""
-    socket = Socket(sends=1, messages=10)
+@pytest.mark.parametrize(
+    ("messages", "seconds"), [(10, 0.2), (math.inf, 2.0)], ids=["takes nothing", "causes too much"]
+)
+def test_a_client_that_is_too_slow_is_closed(run, monkeypatch, caplog, messages, seconds):
+    """Its messages wait for a time and in a number that are bounded; the log has the code."""
+    monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", seconds)
+    socket = Socket(sends=1, messages=messages)
 
-    assert not run(socket)
-    assert (1013, 1) == (socket.close_code, len(socket.taken))
-
-
-def test_a_client_with_too_many_messages_waiting_is_closed_as_too_slow(run, monkeypatch):
-    """What waits is bounded, however much the client causes."""
-    monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", 2.0)
-    socket = Socket(sends=1, messages=math.inf)
-    run(socket)
-
-    assert 1013 == socket.close_code
-
-
-@pytest.mark.parametrize("messages", [10, math.inf])
-def test_the_line_of_a_client_that_was_too_slow_has_its_close_code(run, caplog, messages):
-    """Whatever filled the queue."""
     with caplog.at_level("INFO", "wlk_serve"):
-        run(Socket(sends=1, messages=messages))
-
+        assert not run(socket)
+    assert (1013, 1) == (socket.close_code, len(socket.taken))
     assert ["end=1013"] == [record.getMessage().split()[-1] for record in caplog.records]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 import http.client
 import threading
 from urllib.parse import urlsplit
@@ -108,7 +108,7 @@ def serve_digits(
         is_ready.set()
 
     card = ModelCard.of(spec, name, "en" if name == "digits" else None)
-    with Service(backend, card, workers=1, diarizers=diarizers) as service:
+    with closing(Service(backend, card, workers=1, diarizers=diarizers)) as service:
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
         application = Server(
             service, admission=admission, limits=limits, routes=options.get("routes")

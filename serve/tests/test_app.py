@@ -107,23 +107,6 @@ def test_a_socket_at_the_address_of_another_server_is_answered_with_ours(address
     )
 
 
-def test_a_form_without_a_recording_is_refused(ask):
-    """A text field called `file` is no recording."""
-    form = (
-        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n'
-        b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nno file\r\n--x--\r\n'
-    )
-
-    status, body, _ = ask(
-        "POST",
-        "/v1/audio/transcriptions",
-        form,
-        content_type="multipart/form-data; boundary=x",
-    )
-
-    assert (400, "missing_file") == (status, body["error"]["code"])
-
-
 @pytest.mark.parametrize(
     ("query", "headers", "status", "code"),
     [

@@ -124,8 +124,8 @@ class Attachment:
         session, scheduler = self.session, self._scheduler
         with scheduler.lock:
             # A gap moves the audio time without audio, so that no more than what waits has arrived.
-            seconds = min(session.audio_time - self._audio_time, session.backlog_seconds)
-            self._audio_time = session.audio_time
+            before, self._audio_time = self._audio_time, session.audio_time
+            seconds = min(self._audio_time - before, session.backlog_seconds)
             self.due_times.receive(scheduler.clock(), max(0.0, seconds))
             scheduler.enqueue(self)
 

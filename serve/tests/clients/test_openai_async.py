@@ -109,39 +109,6 @@ def test_a_stream_of_events_has_the_words_of_the_command_line(run, expected):
     assert expected.text == "".join(deltas) == events[-1].text
 
 
-def test_words_have_the_times_of_the_command_line(run, expected):
-    """`timestamp_granularities[]` arrives as the client writes it."""
-
-    async def transcribe(client):
-        return await client.audio.transcriptions.create(
-            file=clip_path("demo"),
-            model="digits",
-            response_format="verbose_json",
-            timestamp_granularities=["word"],
-        )
-
-    words = run(transcribe).words
-
-    assert expected.words == [word.word.strip() for word in words]
-    assert expected.starts == pytest.approx([word.start for word in words], abs=0.01)
-
-
-def test_a_committed_item_has_the_words_of_the_command_line(run, expected, speech):
-    """The client ends the turn."""
-
-    async def transcribe(client):
-        async with client.realtime.connect(extra_query=TRANSCRIPTION) as connection:
-            await connection.session.update(session=session(None))
-            await append(connection, speech())
-            await connection.input_audio_buffer.commit()
-            return await completed(connection, 1)
-
-    transcripts, deltas = run(transcribe)
-
-    assert [expected.text] == list(transcripts.values())
-    assert transcripts == deltas
-
-
 def test_server_vad_completes_the_turns_of_the_command_line(run, expected, speech):
     """The server ends the turns."""
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+import io
+from pathlib import Path
 import threading
 from types import SimpleNamespace
+import wave
 
 import attrs
+import numpy as np
 import pytest
 
 from wlk_conformance.testing.annotators import ScriptedDiarizer
-from wlk_core.cli import demo
+from wlk_conformance.testing.digits import clip_path
+from wlk_core.audio import decode_file
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.registry import Registry
 from wlk_core.tokens import SpeakerSpan
@@ -92,7 +98,7 @@ def backend(scripted):
 @pytest.fixture
 def service(scripted, backend):
     """Return a service of that backend."""
-    with Service(backend, scripted[1], workers=1) as service:
+    with closing(Service(backend, scripted[1], workers=1)) as service:
         yield service
         backend.released.set()
 
@@ -239,7 +245,7 @@ def test_a_recording_that_is_cancelled_twice_is_released(service, backend):
 
     async def run():
         asyncio.get_running_loop().set_default_executor(threads)
-        recording = demo.sample_path().open("rb")
+        recording = Path(clip_path("demo")).open("rb")
         events = service.recognize(recording, request, nothing)
         await anext(events)
         busy = asyncio.create_task(asyncio.to_thread(is_free.wait, WAIT))
@@ -275,6 +281,65 @@ def test_what_a_backend_raises_reaches_the_caller(service, backend, error, kind)
         asyncio.run(service.open_stream(CONFIG, nothing))
 
 
+@pytest.fixture(scope="module")
+def recording():
+    """Return a recording of minutes of speech, and its length in seconds."""
+    samples = np.concatenate(list(decode_file(clip_path("demo"))) * 15)
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((1, 2, 16_000, 0, "NONE", ""))
+        writer.writeframes((samples * 32_767).astype("<i2").tobytes())
+    return file.getvalue(), len(samples) / 16_000
+
+
+def test_a_recording_is_decoded_no_further_than_its_events_are_read(
+    service, backend, recording, monkeypatch
+):
+    """A client that reads slowly would let the events of hours wait in memory."""
+    monkeypatch.setattr("wlk_serve.transcriptions.recording._MAX_WAITING", 2)
+    backend.released.set()
+    content, length = recording
+    used = []
+
+    async def run():
+        request = TranscriptionRequest(task="transcribe", streams=True)
+        events = service.recognize(io.BytesIO(content), request, used.append)
+        await anext(events)
+        seconds = -1.0
+        while seconds < sum(used):  # until nothing is decoded any more
+            seconds = sum(used)
+            await asyncio.sleep(0.5)
+        assert [] != [event async for event in events]
+        return seconds
+
+    assert asyncio.run(run()) < length / 2
+    assert length == pytest.approx(sum(used))
+
+
+def test_a_recording_is_released_although_its_task_is_cancelled_again(service, backend, recording):
+    """Where a shutdown follows the client that left, while every thread is busy."""
+    backend.released.set()
+    is_free = threading.Event()
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        request = TranscriptionRequest(task="transcribe")
+        events = service.recognize(io.BytesIO(recording[0]), request, lambda _seconds: None)
+        await anext(events)
+        loop.run_in_executor(None, is_free.wait, WAIT)
+        closing = asyncio.create_task(events.aclose())
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            closing.cancel()
+        await asyncio.wait({closing})
+        is_free.set()
+
+    asyncio.run(run())
+
+    assert backend.closed.is_set()
+
+
 def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
     """As where the service was closed while its backend opened the stream."""
     backend.released.set()
@@ -294,7 +359,7 @@ def test_a_stream_whose_gate_cannot_be_opened_is_closed(scripted, backend, monke
         raise BackendError("no memory")
 
     monkeypatch.setattr("wlk_serve.models.service.SileroDetector", failing_detector)
-    with Service(backend, scripted[1], workers=1, diarizers=diarizers) as service:
+    with closing(Service(backend, scripted[1], workers=1, diarizers=diarizers)) as service:
         config = attrs.evolve(CONFIG, leaves_out_pauses=True)
         with pytest.raises(BackendError, match="no memory"):
             asyncio.run(service.open_stream(config, nothing))
@@ -311,7 +376,7 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     backend.released.set()
     backend.close_error = BackendError("the state could not be released")
 
-    with Service(backend, scripted[1], workers=1, diarizers=diarizers) as service:
+    with closing(Service(backend, scripted[1], workers=1, diarizers=diarizers)) as service:
         stream = asyncio.run(service.open_stream(CONFIG, nothing))
         stream.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 
 import numpy as np
@@ -115,15 +114,6 @@ def test_a_refusal_is_the_error_that_the_client_has_for_it(client, fields, error
     assert "None" not in str(caught.value.message)
 
 
-def test_a_wrong_key_is_refused(address):
-    """For requests and before a WebSocket is accepted."""
-    with openai.OpenAI(base_url=address, api_key="wrong", max_retries=0) as client:
-        with pytest.raises(openai.AuthenticationError):
-            client.models.list()
-        with pytest.raises(Exception, match="401"):
-            client.realtime.connect(extra_query=TRANSCRIPTION).enter()
-
-
 @pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
 def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, rate):
     """Manual turns, at the rates of telephones and of OpenAI: deltas sum up to the transcript."""
@@ -165,23 +155,6 @@ def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript
 
     assert [transcript.text] == list(texts(events, COMPLETED).values())
     assert texts(events, DELTA) == texts(events, COMPLETED)
-
-
-def test_the_asynchronous_connection_reads_errors_and_goes_on(address):
-    """An empty commit is an error event, and the session stays open."""
-
-    async def codes():
-        async with (
-            openai.AsyncOpenAI(base_url=address, api_key="secret") as client,
-            client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
-        ):
-            await connection.input_audio_buffer.commit()
-            await connection.session.update(session=session(None))
-            found = [await connection.recv() for _ in range(3)]
-            return [found[0].type, found[1].error.code, found[2].type]
-
-    expected = ["session.created", "input_audio_buffer_commit_empty", "session.updated"]
-    assert expected == asyncio.run(codes())
 
 
 def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address):

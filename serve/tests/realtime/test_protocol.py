@@ -114,29 +114,6 @@ def test_a_commit_reserves_the_item_of_the_deltas_before_it(protocol, manual, st
     assert [("receive", 48_000), ("commit",)] == streams[0].calls
 
 
-def test_items_are_completed_in_their_order(protocol, manual, streams, token):
-    """Text after a second commit belongs to the second item."""
-    items = []
-    for _ in range(2):
-        manual("input_audio_buffer.append", audio=SECOND)
-        items.append(manual("input_audio_buffer.commit")[0])
-    events = [
-        Commit((token(" zero"),), 2.0),
-        Endpoint(1.0, "commit", 2.0),
-        Commit((token(" one"),), 2.0),
-        Endpoint(2.0, "commit", 2.0),
-    ]
-
-    messages = protocol.handle(streams[0], events)
-
-    assert [None, items[0]["item_id"]] == [item["previous_item_id"] for item in items]
-    assert [(items[0]["item_id"], "zero"), (items[1]["item_id"], "one")] == [
-        (message["item_id"], message["transcript"])
-        for message in messages
-        if message["type"] == COMPLETED
-    ]
-
-
 def test_audio_without_words_is_completed_empty(protocol, manual, streams):
     """A commit of silence has an answer too."""
     manual("input_audio_buffer.append", audio=SECOND)
@@ -337,26 +314,6 @@ def test_messages_after_the_server_ended_the_session_are_ignored(protocol, clien
     protocol.end()
 
     assert [] == protocol.receive(bytes(2)) + protocol.receive('{"type": "session.update"}')
-
-
-def test_the_last_words_come_after_the_end_and_without_a_commit(protocol, manual, streams, token):
-    """The session is over with them."""
-    manual("input_audio_buffer.append", audio=SECOND)
-
-    assert [] == manual("wlk.end")
-    assert ("end_audio",) in streams[0].calls
-    assert not protocol.audio.is_over
-    assert (
-        "zero"
-        == protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), end()])[-1]["transcript"]
-    )
-    assert protocol.audio.is_over
-
-
-def test_a_session_without_audio_is_over_at_once(protocol, manual):
-    """Nothing is left to come."""
-    assert [] == manual("wlk.end")
-    assert protocol.audio.is_over
 
 
 def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):

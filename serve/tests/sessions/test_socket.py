@@ -13,10 +13,15 @@ from wlk_serve.sessions.sockets import serve_session
 
 @attrs.define(eq=False)
 class Socket:
-    """A socket of a client that takes `sends` messages and sends `messages` of its own."""
+    """
+    A socket of a client that takes `sends` messages and sends `messages` of its own.
+
+    It then raises `error`, or waits for ever.
+    """
 
     sends: float
     messages: float
+    error: Exception | None = None
     close_code: int | None = None
     taken: list = attrs.field(factory=list)
 
@@ -29,8 +34,10 @@ class Socket:
         return {"type": "websocket.receive", "text": "{}"}
 
     async def send_text(self, text):
-        """Take a message, or wait for ever."""
+        """Take a message, or take none any more."""
         if len(self.taken) >= self.sends:
+            if self.error is not None:
+                raise self.error
             await asyncio.Event().wait()
         self.taken.append(text)
 
@@ -64,32 +71,29 @@ def run(open_session, monkeypatch):
     return run
 
 
-def test_a_client_that_takes_nothing_is_closed_as_too_slow(run):
-    """Its messages wait for a time and not for ever."""
-    socket = Socket(sends=1, messages=10)
+@pytest.mark.parametrize(
+    ("messages", "seconds"), [(10, 0.2), (math.inf, 2.0)], ids=["takes nothing", "causes too much"]
+)
+def test_a_client_that_is_too_slow_is_closed(run, monkeypatch, caplog, messages, seconds):
+    """Its messages wait for a time and in a number that are bounded; the log has the code."""
+    monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", seconds)
+    socket = Socket(sends=1, messages=messages)
 
-    assert not run(socket)
-    assert (1013, 1) == (socket.close_code, len(socket.taken))
-
-
-def test_a_client_with_too_many_messages_waiting_is_closed_as_too_slow(run, monkeypatch):
-    """What waits is bounded, however much the client causes."""
-    monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", 2.0)
-    socket = Socket(sends=1, messages=math.inf)
-    run(socket)
-
-    assert 1013 == socket.close_code
-
-
-@pytest.mark.parametrize("messages", [10, math.inf])
-def test_the_line_of_a_client_that_was_too_slow_has_its_close_code(run, caplog, messages):
-    """Whatever filled the queue."""
     with caplog.at_level("INFO", "wlk_serve"):
-        run(Socket(sends=1, messages=messages))
-
+        assert not run(socket)
+    assert (1013, 1) == (socket.close_code, len(socket.taken))
     assert ["end=1013"] == [record.getMessage().split()[-1] for record in caplog.records]
 
 
 def test_a_session_with_a_token_waits_after_its_client_was_too_slow(run):
     """It can be resumed, because nothing of it was lost."""
     assert run(Socket(sends=0, messages=1), is_resumable=True)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("closed"), ConnectionResetError()])
+def test_a_client_that_left_while_it_was_sent_a_message_may_come_back(run, caplog, error):
+    """Starlette and uvicorn raise RuntimeError for it, which is no defect of the server."""
+    socket = Socket(sends=0, messages=0, error=error)
+
+    assert run(socket, is_resumable=True)
+    assert (None, []) == (socket.close_code, [r for r in caplog.records if r.levelname == "ERROR"])

@@ -84,12 +84,3 @@ def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serv
     assert begun.startswith(b"HTTP/1.1 100 ")
     assert (503, "server_shutting_down") == (answer.status, body["error"]["code"])
     assert "5" == answer.getheader("retry-after")
-
-
-def test_a_recording_that_is_none_is_refused_after_its_upload(post):
-    """The error is that of the file, and not of the connection."""
-    file = FILE.replace(RECORDING, b"no sound at all" * 1000)
-
-    status, body = post(MODEL + file + END)
-
-    assert (400, "invalid_audio") == (status, json.loads(body)["error"]["code"])

@@ -9,7 +9,7 @@ import logging
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import attrs
 
@@ -27,7 +27,6 @@ from wlk_serve.transcriptions.recording import RecordingSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-    from types import TracebackType
 
     from wlk_core.annotators import Diarizer
     from wlk_core.backend import Backend
@@ -74,8 +73,8 @@ def loaded_service(
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     with (
         settings.load(registry) as backend,
-        Service(
-            backend, card, stream_options=settings.options.stream, diarizers=diarizers
+        closing(
+            Service(backend, card, stream_options=settings.options.stream, diarizers=diarizers)
         ) as service,
     ):
         backend.warmup()
@@ -104,7 +103,7 @@ class DiarizerSource:
 
 class Service:
     """
-    One loaded backend for many clients; a context manager, which leaves the backend open.
+    One loaded backend for many clients; `close` leaves the backend open.
 
     A scheduler steps the sessions, and recordings that are uploaded only while no session waits.
     Together they make at most as many engine calls at a time as the backend declares.
@@ -144,17 +143,6 @@ class Service:
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Stop every session; waits for the threads."""
@@ -283,9 +271,13 @@ class Service:
             while not isinstance(event, End):
                 for event in await found.get():
                     yield event
+                stream.session.taken += 1
+                stream.notify()
         finally:
-            # The file is closed after this.  A second cancellation ends the wait, not the release.
-            await asyncio.shield(asyncio.to_thread(stream.release))
+            # The file is closed after this.  A task that is cancelled again does not wait longer,
+            # but what it asked for is done: without the shield it would leave the queue.
+            release = asyncio.get_running_loop().run_in_executor(None, stream.release)
+            await asyncio.shield(release)
 
     async def _opened(
         self,

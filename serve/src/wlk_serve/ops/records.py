@@ -49,6 +49,7 @@ class SessionFigures:
         self.words = 0
         self.audio_seconds = 0.0
         self._protocol = protocol
+        self._received = metrics.audio_seconds.labels(protocol)
         self.session_id = session_id
         self._clock = clock
         self._began = clock()
@@ -69,7 +70,7 @@ class SessionFigures:
     def add_audio(self, seconds: float) -> None:
         """Count audio that was received."""
         self.audio_seconds += seconds
-        self.metrics.audio_seconds.labels(self._protocol).inc(seconds)
+        self._received.inc(seconds)
 
     def add_events(
         self, events: Iterable[Event], backlog_seconds: float, commits: deque[float]

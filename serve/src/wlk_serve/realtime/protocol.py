@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 from collections import deque
 import itertools
@@ -397,8 +396,8 @@ def _decoded(audio: object) -> bytes:
     if not isinstance(audio, str):
         raise invalid("audio", "as base64 text", reprlib.repr(audio), code="invalid_type")
     try:
-        return base64.b64decode(audio, validate=True)
-    except (binascii.Error, ValueError):
+        return binascii.a2b_base64(audio, strict_mode=True)
+    except ValueError:  # also of text that is no ASCII
         raise invalid("audio", "as base64 text", reprlib.repr(audio)) from None
 
 

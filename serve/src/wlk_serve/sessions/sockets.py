@@ -252,6 +252,8 @@ async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
         except TimeoutError:
             queue.is_full = True  # the client reads nothing
             return
+        except RuntimeError as error:  # of uvicorn and starlette: the socket is closed
+            raise WebSocketDisconnect(_LOST) from error
 
 
 async def _close(socket: WebSocket | _TcpSocket, code: int, message: Message | None = None) -> None:

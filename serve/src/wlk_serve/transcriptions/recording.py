@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingSession"]
 
+_MAX_WAITING = 100  # steps whose events nobody has read; a reader may be slower than the engine
+
 
 class RecordingSession:
     """
@@ -48,6 +50,8 @@ class RecordingSession:
         self._pieces = pieces
         self._use = use
         self._failure: WLKError | None = None
+        self._given = 0  # steps with events
+        self.taken = 0  #: of them, those whose events were read; counted by the reader alone
 
     @property
     def is_over(self) -> bool:
@@ -56,19 +60,21 @@ class RecordingSession:
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would do something now: there is audio until the session is over."""
-        return not self._session.is_over
+        """Whether a step would do something now: there is audio, and its events are read."""
+        return not self._session.is_over and self._given - self.taken < _MAX_WAITING
 
     def step(self) -> list[Event]:
         """Make the next step; a failure of the recording comes in place of the End."""
         if not self._session.has_work:
             self._read()
-        return [
+        events = [
             Failure(self._failure, True, event.audio_time)
             if self._failure is not None and isinstance(event, End)
             else event
             for event in self._session.step()
         ]
+        self._given += bool(events)  # a step without events is not published
+        return events
 
     def fail(self, error: WLKError) -> list[Event]:
         """End the session because of *error*; return its last events."""

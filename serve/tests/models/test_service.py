@@ -241,11 +241,11 @@ def test_a_recording_that_is_cancelled_twice_is_released(service, backend):
     """Also where no thread was free for it before the second cancellation."""
     backend.released.set()
     threads, is_free = ThreadPoolExecutor(1), threading.Event()
+    recording = io.BytesIO(Path(clip_path("demo")).read_bytes())
     request = TranscriptionRequest(task="transcribe")
 
     async def run():
         asyncio.get_running_loop().set_default_executor(threads)
-        recording = Path(clip_path("demo")).open("rb")
         events = service.recognize(recording, request, nothing)
         await anext(events)
         busy = asyncio.create_task(asyncio.to_thread(is_free.wait, WAIT))

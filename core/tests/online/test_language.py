@@ -133,13 +133,22 @@ def test_a_language_that_stays_unlikely_changes_nothing(policy):
     assert "en" == recognizer.language
 
 
+@pytest.mark.parametrize("probability", [0.4, 0.8])
 @pytest.mark.parametrize("policy", LIVE)
-def test_a_short_utterance_of_an_unlikely_language_is_decoded_in_that_of_the_stream(policy):
+def test_a_short_utterance_stays_in_the_language_of_the_stream(policy, probability):
     """Its end lies on a tick, where no further audio is left to decode."""
     engine = Engine(lambda _: ("en", 0.95))
     recognizer = engine.recognizer(policy)
     hear(recognizer, 2.1)
-    engine.detected = lambda _: ("cy", 0.4)
+    engine.detected = lambda _: ("cy", probability)
+
+    assert ["en0", "en1"] == hear(recognizer, 1.2)
+
+
+def test_an_engine_that_no_longer_knows_how_likely_a_language_is_loses_no_word():
+    """The words of the last call are final at the end of the utterance."""
+    engine = Engine(lambda seconds: ("en", 0.5 if seconds < 1 else None))
+    recognizer = engine.recognizer("alignatt")
 
     assert ["en0", "en1"] == hear(recognizer, 1.2)
 

@@ -235,7 +235,8 @@ class _Guard:
         try:
             self._admission.check_site(headers)
             # The routes of protocols know where their clients put keys; pages hold no secret.
-            is_own = scope["type"] == "websocket" or scope["path"] in self._own_keys
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            is_own = scope["type"] == "websocket" or path in self._own_keys
             if not is_own and not is_page(scope["path"]):
                 self._admission.identify(header_keys(headers))
         except RequestError as error:

@@ -261,7 +261,8 @@ class AlignAttRecognizer:
         )
         shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
         fresh = self._in_order([word for word in shifted if self._is_new(word)], stop)
-        count = 0 if language.holds_words else self._count_final(fresh, stop, is_final=is_last)
+        waits = language.holds_words and not is_last
+        count = 0 if waits else self._count_final(fresh, stop, is_final=is_last)
         outside = sum(word.word.is_outside(seconds, end) for word in shifted)
         self.work += hypothesis.work
         if language.code != self.language and self.language:

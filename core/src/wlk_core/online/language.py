@@ -91,7 +91,7 @@ class StreamLanguage:
         if self.is_settled or probability is None or not hypothesis.words:
             return hypothesis, self
         seconds = speech_seconds(hypothesis)
-        is_likely = probability >= LIKELY_PROBABILITY and (is_last or seconds >= LIKELY_SECONDS)
+        is_likely = probability >= LIKELY_PROBABILITY and seconds >= LIKELY_SECONDS
         if probability >= CERTAIN_PROBABILITY or is_likely:
             code = hypothesis.language
         elif is_last or seconds >= LATEST_SECONDS:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from faster_whisper.feature_extractor import FeatureExtractor
+    from faster_whisper.tokenizer import Tokenizer
     from tokenizers import Tokenizer as HfTokenizer
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Hypothesis, Recognizer, StreamConfig
@@ -55,6 +57,8 @@ def network_backend(
     hf_tokenizer: HfTokenizer,
     *,
     new_network: Callable[..., Network],
+    tokenizer_class: type[Tokenizer],
+    feature_extractor: FeatureExtractor,
     shape: tuple[int, int, int],
     alignment_heads: str | None,
     saved_heads: Iterable[tuple[int, int]] | None = None,
@@ -82,6 +86,8 @@ def network_backend(
         hf_tokenizer=hf_tokenizer,
         checkpoint=checkpoint,
         alignment_heads=heads,
+        tokenizer_class=tokenizer_class,
+        feature_extractor=feature_extractor,
         begin_suppress_tokens=generation_config.begin_suppress_tokens,
     )
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)

@@ -6,6 +6,8 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
@@ -134,6 +136,8 @@ def engine_of(network, languages=None, *, are_known=True):
     return WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
     )

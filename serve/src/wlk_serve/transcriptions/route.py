@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -101,10 +100,10 @@ async def transcribe_body(
         transcript = Transcript(asked.request)
         await upload.while_connected(http_request, _finish(transcript, events))
         upload.figures.words += len(transcript.tokens)
-        answer = partial(
-            asked.answer, upload.figures.session_id, transcript.tokens, transcript.seconds
+        name, seconds = upload.figures.session_id, transcript.seconds
+        body = await asyncio.to_thread(
+            lambda: json.dumps(asked.answer(name, transcript.spoken_words(), seconds))
         )
-        body = await asyncio.to_thread(lambda: json.dumps(answer()))
         return Response(body.encode("utf-8", "replace"), media_type="application/json")
 
 

@@ -13,6 +13,7 @@ from wlk_core.errors import BackendError
 from wlk_core.segments import segments_with_tokens
 from wlk_core.session import Commit, End, Endpoint, Failure, SpeakerTurn
 from wlk_core.session.records import round_seconds
+from wlk_core.session.timeline import with_speakers
 from wlk_serve.errors import RequestError
 from wlk_serve.speakers import SpeakerSegments
 from wlk_serve.words import Deltas, detected_languages, logprob_records, speaker_name, word_records
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_core.segments import Segment
     from wlk_core.session.events import Event
-    from wlk_core.tokens import ASRToken
+    from wlk_core.tokens import ASRToken, SpeakerSpan
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 __all__ = ["Transcript"]
@@ -49,9 +50,14 @@ class Transcript:
         self._segments: list[Json] = []  # of one speaker each
         self._utterances = 1
         self._duration = 0.0
+        self._spans: list[SpeakerSpan] = []
         self._speakers: SpeakerSegments | None = None
         if request.has_speakers and speaker_delay is not None:
             self._speakers = SpeakerSegments(speaker_delay)
+
+    def spoken_words(self) -> list[ASRToken]:
+        """Return the words with their speakers, where those were found."""
+        return with_speakers(self.tokens, sorted(self._spans, key=lambda span: span.start))
 
     @property
     def seconds(self) -> float:
@@ -76,6 +82,8 @@ class Transcript:
                         {"type": "transcript.text.delta", "delta": delta, "words": words}
                         | self._logprobs(event.tokens)
                     )
+            case SpeakerTurn():
+                self._spans.append(event.span)
             case End():
                 self._duration = event.audio_time
             case Failure(is_final=True):

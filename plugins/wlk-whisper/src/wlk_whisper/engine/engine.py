@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
@@ -22,6 +20,8 @@ from wlk_whisper.models import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from faster_whisper.feature_extractor import FeatureExtractor
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
     from tokenizers import Tokenizer as HfTokenizer
 
@@ -69,13 +69,10 @@ class WhisperEngine:
     hf_tokenizer: HfTokenizer
     checkpoint: Checkpoint
     alignment_heads: AlignmentHeads
+    tokenizer_class: type[Tokenizer]
+    feature_extractor: FeatureExtractor
     begin_suppress_tokens: tuple[int, ...] | None = None
-    _feature_extractor: FeatureExtractor = attrs.field(init=False)
     _non_speech_tokens: tuple[int, ...] = attrs.field(init=False)  # the same in every language
-
-    @_feature_extractor.default
-    def _make_feature_extractor(self) -> FeatureExtractor:
-        return FeatureExtractor(feature_size=self.network.n_mels)
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
@@ -103,7 +100,7 @@ class WhisperEngine:
         precedes the counters.  An English-only model takes no pass for it.
         """
         mel_frames = window_mel_frames(len(audio), context)
-        features = log_mel(self._feature_extractor, audio, mel_frames)
+        features = log_mel(self.feature_extractor, audio, mel_frames)
         encoder_output = yield EncoderPass(features=features, is_padded=context == "padded")
         work = WorkCounters(encoder_frames=mel_frames)
         probability = None
@@ -133,14 +130,16 @@ class WhisperEngine:
         probability = 1 / float(np.exp(scores - logits[language]).sum())
         # In tenths, rounded down, so that the rounding of a common pass decides nothing: a
         # probability moves by less than half of what the logits do.
-        tenth = int(10 * probability) / 10
-        edge = min(probability - tenth, tenth + 0.1 - probability)
+        tenth = min(9, int(10 * probability)) / 10
+        edge = min(probability - tenth, tenth + 0.1 - probability if tenth < 0.9 else 1.0)  # noqa: PLR2004
         output.rounding.require_lead(2 * edge)
         return language, tenth
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
-        return Tokenizer(self.hf_tokenizer, self.is_multilingual, task=task, language=language)
+        return self.tokenizer_class(
+            self.hf_tokenizer, self.is_multilingual, task=task, language=language
+        )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
         """Return the filter of tokens that the decoder may emit."""

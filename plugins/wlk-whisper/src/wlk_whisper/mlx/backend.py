@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 from mlx_whisper.tokenizer import get_encoding
 
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
@@ -68,6 +70,8 @@ def load(
         checkpoint,
         load_tokenizer(directory, dims.n_vocab),
         new_network=partial(MlxNetwork, whisper, stream=stream, dtype=mlx_dtype),
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=dims.n_mels),
         shape=(dims.n_text_layer, dims.n_text_head, dims.n_vocab),
         alignment_heads=alignment_heads,
         saved_heads=saved_heads,

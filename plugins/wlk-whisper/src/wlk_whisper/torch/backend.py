@@ -7,6 +7,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -69,6 +71,8 @@ def load(
         checkpoint,
         hf_tokenizer,
         new_network=partial(TorchNetwork, whisper),
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=config.num_mel_bins),
         shape=(config.decoder_layers, config.decoder_attention_heads, config.vocab_size),
         alignment_heads=alignment_heads,
     )

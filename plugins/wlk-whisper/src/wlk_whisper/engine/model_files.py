@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from wlk_core.models import TensorHeader
 
 __all__ = [
+    "REMEDY",
+    "SIZES",
     "TOKENIZER_FILE",
     "read_checkpoint",
     "read_tokenizer",
@@ -39,7 +41,7 @@ TOKENIZER_REMEDY = (
     "directory"
 )
 SPECIAL_TOKENS = ("<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>")
-_SIZES = (
+SIZES = (
     LayerCount("encoder_layers", ("model.encoder.layers.",)),
     LayerCount("decoder_layers", ("model.decoder.layers.",)),
     TensorSize("d_model", ("model.encoder.layer_norm.bias",)),
@@ -97,7 +99,7 @@ def read_checkpoint(directory: Path) -> tuple[dict[str, Any], list[Path], dict[s
             raise ModelNotFoundError(_missing_message(directory, name))
     files = [directory / name for name in names]
     tensors = read_safetensors_headers(files)
-    check_sizes(config, _SIZES, tensors, path=path, remedy=REMEDY)
+    check_sizes(config, SIZES, tensors, path=path, remedy=REMEDY)
     for key in ("encoder_attention_heads", "decoder_attention_heads"):
         if config["d_model"] % config[key]:
             raise ModelNotFoundError(

@@ -17,11 +17,12 @@ from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.torch import available_memory, choose_device, choose_dtype
+from wlk_core.models import check_sizes
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
 from wlk_whisper.backend import network_backend
 from wlk_whisper.checkpoint import find_model
-from wlk_whisper.engine.model_files import REMEDY, read_checkpoint, read_tokenizer
+from wlk_whisper.engine.model_files import REMEDY, SIZES, read_checkpoint, read_tokenizer
 from wlk_whisper.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
@@ -102,6 +103,10 @@ def load_whisper(
     )
     try:
         config = WhisperConfig.from_dict(table)
+        # transformers has further names for the same sizes, and the last in the file counts: layers
+        # without end would be made before any weight is compared.
+        path = directory / "config.json"
+        check_sizes(config.to_dict(), SIZES, tensors, path=path, remedy=REMEDY)
         with torch.device("meta"):  # modules without memory or random weights
             whisper = WhisperForConditionalGeneration(config)
     # What transformers raises over a value of the wrong type or an unknown activation.

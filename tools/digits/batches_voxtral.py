@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 import numpy as np
 from rng import happens
-from tekken_voxtral import BOS_ID, LEFT_PAD, PAD_ID, STEP_SAMPLES, WORD_ID, word_ids
 
 from wlk_core.streaming import LogMel
 
@@ -17,14 +19,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BOS_ID",
+    "BUNDLED",
     "DELAYS",
+    "EOS_ID",
     "NOTHING",
+    "PAD_ID",
+    "PIECES",
+    "PLUGINS",
+    "SPECIALS",
+    "TEKKEN",
+    "WORD_ID",
     "StreamBatch",
     "disturb_mel",
     "draw_stream_batch",
     "stream_features",
+    "word_ids",
     "write_down",
 ]
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+#: The checkpoint that is shipped: a training writes other weights, and the tokenizer is always its.
+BUNDLED = PLUGINS / "wlk-voxtral-hf/src/wlk_voxtral_hf/digits"
+#: A tokenizer of Mistral's kind that is just large enough to write digits down.
+TEKKEN: dict[str, Any] = json.loads((BUNDLED / "tekken.json").read_text(encoding="utf-8"))
+#: Pieces of each digit's name: longer words come in two, as words of a real vocabulary do.
+PIECES = (
+    (" ze", "ro"), (" one",), (" two",), (" th", "ree"), (" fo", "ur"), (" five",), (" six",),
+    (" se", "ven"), (" eight",), (" ni", "ne"),
+)  # fmt: skip
+# The ids of the real tokenizer, where the format gives them a meaning.
+BOS_ID, EOS_ID, PAD_ID, WORD_ID = 1, 2, 32, 33
+SPECIALS = TEKKEN["config"]["default_num_special_tokens"]  # control tokens in front of the others
+LEFT_PAD = TEKKEN["audio"]["streaming_n_left_pad_tokens"]  # steps of silence before the audio
+STEP_SAMPLES = 1280  # 80 ms
 
 DELAYS = (3, 6, 6, 10)  # steps; the default is drawn twice as often
 NOTHING = 10  # class of a step without a digit
@@ -32,10 +60,18 @@ TAIL_STEPS = 11  # after the delay: the step of the prompt, and room for a long 
 SHORT_PAD = 8  # steps; positions are relative, so most batches can do with less silence in front
 STEP_SECONDS = 0.08
 
-_WORD_IDS = tuple(word_ids(digit) for digit in range(10))
 _LOG_MEL = LogMel()
 _BEFORE, _AFTER = 200, 40  # samples that the outermost frames reach beyond their steps
 _FLOOR = (1.5 - 8.0 + 4.0) / 4.0  # the value of silence
+
+
+def word_ids(digit: int) -> tuple[int, ...]:
+    """Return the ids that write a digit, its leading space included."""
+    ranks = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in TEKKEN["vocab"]}
+    return tuple(SPECIALS + ranks[piece.encode()] for piece in PIECES[digit])
+
+
+_WORD_IDS = tuple(map(word_ids, range(10)))
 
 
 @frozen(kw_only=True)

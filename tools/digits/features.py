@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from recordings import SAMPLE_RATE, Audio
 from rng import happens
+from scipy import fft
 
-__all__ = ["FRAME_SECONDS", "MELS", "Features", "disturb", "fit", "log_mel", "mel_filters"]
+from wlk_core.streaming import mel_filters
+
+if TYPE_CHECKING:
+    from recordings import Audio
+
+__all__ = ["MELS", "Features", "disturb", "fit", "log_mel", "raw_log_mel"]
 
 Features = NDArray[np.float32]
 
 MELS = 80
-FRAME_SECONDS = 0.01  # hop of 160 samples
 _FLOOR = -10.0  # log10 of the least energy
 _FFT_SAMPLES = 400
 _HOP_SAMPLES = 160
-_LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
 _KNOTS = 5  # of the curve that moves the bands
 _TILTS = (0.28, 0.2, 0.14, 0.09, 0.06)  # of a cosine series over the bands, in decades
 _WINDOW = np.hanning(_FFT_SAMPLES + 1)[:-1].astype(np.float32)
-
-
-def mel_filters(bands: int = MELS) -> NDArray[np.float32]:
-    """Return float32[bands, 201]: the Slaney-style filters that every Whisper encoder is fed by."""
-    frequencies = np.fft.rfftfreq(_FFT_SAMPLES, 1 / SAMPLE_RATE)
-    mels = np.linspace(0.0, 45.245640471924965, bands + 2)  # 0 and 8000 Hz on the Slaney scale
-    hertz = np.where(
-        mels >= _LINEAR_MELS,
-        1000 * np.exp(np.log(6.4) / 27 * (mels - _LINEAR_MELS)),
-        mels * 200 / 3,
-    )
-    slopes = hertz[:, None] - frequencies[None, :]
-    widths = np.diff(hertz)
-    filters = np.maximum(
-        0, np.minimum(-slopes[:-2] / widths[:-1, None], slopes[2:] / widths[1:, None])
-    )
-    return (filters * (2 / (hertz[2:] - hertz[:-2]))[:, None]).astype(np.float32)
-
-
-_FILTERS = mel_filters()
+_FILTERS = mel_filters(MELS).astype(np.float32)
 
 
 def log_mel(audio: Audio) -> Features:
-    """Return log10 mel energies, floored at 1e-10 and not yet normalised, a frame every 10 ms."""
-    padded = np.pad(np.pad(audio, (0, _HOP_SAMPLES)), _FFT_SAMPLES // 2, mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT_SAMPLES)[::_HOP_SAMPLES][:-1]
-    spectrum = np.fft.rfft(frames * _WINDOW, axis=1).astype(np.complex64)
-    energies = (spectrum.real**2 + spectrum.imag**2) @ _FILTERS.T
-    return np.log10(np.maximum(energies, 10**_FLOOR)).T
+    """Return Whisper's features of *audio* before they are normalised, a frame every 10 ms."""
+    return raw_log_mel(np.pad(audio, (0, _HOP_SAMPLES)), _FILTERS)
+
+
+def raw_log_mel(audio: Audio, filters: NDArray[np.float32]) -> Features:
+    """
+    Return float32[bands, samples // 160]: log10 mel energies, floored at 1e-10.
+
+    Args:
+        audio: float32[samples] at 16 kHz, more than the 200 samples that are mirrored at its ends.
+        filters: float32[201, bands].
+
+    """
+    padded = np.pad(audio, _FFT_SAMPLES // 2, mode="reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT_SAMPLES)[::_HOP_SAMPLES]
+    spectrum = fft.rfft(frames[: len(audio) // _HOP_SAMPLES] * _WINDOW, axis=1)
+    energies = (spectrum.real**2 + spectrum.imag**2) @ filters
+    return np.log10(np.maximum(energies, np.float32(10**_FLOOR))).T
 
 
 def disturb(features: Features, rng: np.random.Generator) -> Features:

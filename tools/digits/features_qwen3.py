@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from features import Features, mel_filters
+import features
 import numpy as np
 from numpy.typing import NDArray
-from recordings import SAMPLE_RATE, Audio
-from scipy import fft
+
+from wlk_core.streaming import mel_filters
+
+if TYPE_CHECKING:
+    from features import Features
+    from recordings import Audio
 
 __all__ = [
     "CHUNK_FRAMES",
@@ -26,28 +31,13 @@ MELS = 128
 CHUNK_FRAMES = 100  # the encoder convolves every second of audio alone
 CHUNK_TOKENS = 13  # embeddings of a full second; the last one stands for 40 ms, the others for 80
 TOKEN_FRAMES = 8
-FFT_SAMPLES = 400
-HOP_SAMPLES = 160
-SHORTEST_SAMPLES = FFT_SAMPLES // 2 + 1  # less cannot be mirrored at its ends
-_WINDOW = np.hanning(FFT_SAMPLES + 1)[:-1].astype(np.float32)
-_FILTERS = mel_filters(MELS)
-_FLOOR = -10.0  # log10 of the least energy
+_FILTERS = mel_filters(MELS).astype(np.float32)
 _RANGE = 8.0  # decades below the loudest bin that are kept
 
 
 def raw_log_mel(audio: Audio) -> Features:
-    """
-    Return float32[128, samples // 160]: log10 mel energies, not yet normalised.
-
-    Args:
-        audio: float32[samples] at 16 kHz, more than 200 samples of it.
-
-    """
-    padded = np.pad(audio, FFT_SAMPLES // 2, mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(padded, FFT_SAMPLES)[::HOP_SAMPLES]
-    spectrum = fft.rfft(frames[: len(audio) // HOP_SAMPLES] * _WINDOW, axis=1)
-    energies = (spectrum.real**2 + spectrum.imag**2) @ _FILTERS.T
-    return np.log10(np.maximum(energies, np.float32(10**_FLOOR))).T
+    """Return float32[128, samples // 160] of float32[samples]: not yet normalised features."""
+    return features.raw_log_mel(audio, _FILTERS)
 
 
 def normalise(raw: Features, *, louder: float = 0.0) -> Features:
@@ -76,4 +66,4 @@ def token_spans(frames: int) -> Spans:
     second, index = np.divmod(numbers, CHUNK_TOKENS)
     first = second * CHUNK_FRAMES + index * TOKEN_FRAMES
     last = np.minimum(np.minimum(first + TOKEN_FRAMES, (second + 1) * CHUNK_FRAMES), frames)
-    return np.stack([first, last], axis=1) * HOP_SAMPLES / SAMPLE_RATE
+    return np.stack([first, last], axis=1) / CHUNK_FRAMES

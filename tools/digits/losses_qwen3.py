@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import frozen
 from batches_qwen3 import MOST_WORDS, NOTHING
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from batches_qwen3 import TextBatch
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = ["LOOKING_HEADS", "Hints", "Losses", "measure"]
+__all__ = ["LOOKING_HEADS", "Hints", "measure"]
 
 #: Layers, from the last one, and heads that are trained to attend to the next word.
 LOOKING_HEADS = ((-2, 0), (-2, 1), (-1, 0), (-1, 1))
@@ -40,33 +39,14 @@ class Hints(nn.Module):
         self.counts = nn.Linear(decoder_width, MOST_WORDS + 1)
 
 
-@frozen(kw_only=True)
-class Losses:
-    """Each loss of a batch, and the share of words that were predicted right."""
+def measure(
+    model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBatch, weight_of_hints: float
+) -> tuple[Tensor, dict[str, float]]:
+    """Return the loss of a batch, and each part of it as a figure.
 
-    text: Tensor
-    look: Tensor
-    digits: Tensor
-    latest: Tensor
-    counts: Tensor
-    right: float
-
-    def total(self, hints: float) -> Tensor:
-        """Return the weighted sum; *hints* scales all that the checkpoint itself does not need."""
-        audio = 0.5 * self.digits + 0.5 * self.latest + 0.25 * self.counts
-        return self.text + 0.3 * self.look + hints * audio
-
-    def figures(self) -> dict[str, float]:
-        """Return what a report shows."""
-        losses = {
-            name: getattr(self, name).item()
-            for name in ("text", "look", "digits", "latest", "counts")
-        }
-        return {**losses, "right": self.right}
-
-
-def measure(model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBatch) -> Losses:
-    """Run a batch through the model and measure every loss of it."""
+    *weight_of_hints* scales all that the checkpoint itself does not need. The figure "right" is the
+    share of words that were predicted right.
+    """
     ids = torch.from_numpy(batch.ids)
     output = model.model(
         input_ids=ids,
@@ -84,14 +64,15 @@ def measure(model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBa
     halfway = output.hidden_states[_HALFWAY][ids == PAD]
     is_word = targets <= 2 * max(WORDS) + 1
     right = (logits.argmax(-1) == targets)[is_word].float()
-    return Losses(
-        text=_smooth(logits, targets),
-        look=_divergence(output.attentions, batch),
-        digits=_classify(hints.digits(output.audio_hidden_states), batch.audio.digits),
-        latest=_classify(hints.latest(halfway), batch.audio.latest),
-        counts=_classify(hints.counts(halfway), batch.audio.counts),
-        right=right.mean().item() if len(right) else 1.0,
-    )
+    text, look = _smooth(logits, targets), _divergence(output.attentions, batch)
+    digits = _classify(hints.digits(output.audio_hidden_states), batch.audio.digits)
+    latest = _classify(hints.latest(halfway), batch.audio.latest)
+    counts = _classify(hints.counts(halfway), batch.audio.counts)
+    losses = {"text": text, "look": look, "digits": digits, "latest": latest, "counts": counts}
+    figures = {name: loss.item() for name, loss in losses.items()}
+    figures["right"] = right.mean().item() if len(right) else 1.0
+    total = text + 0.3 * look + weight_of_hints * (0.5 * digits + 0.5 * latest + 0.25 * counts)
+    return total, figures
 
 
 def _smooth(logits: Tensor, targets: Tensor) -> Tensor:

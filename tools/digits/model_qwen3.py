@@ -13,7 +13,7 @@ from vocabulary_qwen3 import COMPACT_SIZE, END, PAD
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["ROPE_THETA", "Qwen3Shape", "build_model", "load_model", "save_model"]
+__all__ = ["Qwen3Shape", "build_model", "load_model"]
 
 ROPE_THETA = 1_000_000.0
 _EMBEDDING_SPREAD = 0.08
@@ -99,11 +99,6 @@ def build_model(shape: Qwen3Shape) -> Qwen3ASRForConditionalGeneration:
                 fan_in = weight[0].numel()
                 weight.normal_(0, _EMBEDDING_SPREAD if "embed_tokens" in name else fan_in**-0.5)
     return _prepared(model)
-
-
-def save_model(model: Qwen3ASRForConditionalGeneration, folder: Path) -> None:
-    """Store config and float32 weights over the compact vocabulary."""
-    model.save_pretrained(folder)
 
 
 def load_model(folder: Path) -> Qwen3ASRForConditionalGeneration:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from tekken_voxtral import BOS_ID, EOS_ID, build_tekken
+from batches_voxtral import BOS_ID, EOS_ID, TEKKEN
 import torch
 from transformers import VoxtralRealtimeConfig, VoxtralRealtimeForConditionalGeneration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["VoxtralShape", "build_model", "load_model", "save_model"]
+__all__ = ["VoxtralShape", "build_model", "load_model"]
 
 ROPE_THETA = 1_000_000.0
 TEXT_PAD_ID = 11
@@ -38,7 +38,7 @@ class VoxtralShape:
 
     def config(self) -> VoxtralRealtimeConfig:
         """Return the configuration of transformers."""
-        size = build_tekken()["config"]["default_vocab_size"]
+        size = TEKKEN["config"]["default_vocab_size"]
         common = {
             "vocab_size": size,
             "hidden_size": self.width,
@@ -79,11 +79,6 @@ def build_model(shape: VoxtralShape) -> VoxtralRealtimeForConditionalGeneration:
                 spread = 0.05 if "embed_tokens" in name else weight[0].numel() ** -0.5
                 weight.normal_(0, spread)
     return model
-
-
-def save_model(model: VoxtralRealtimeForConditionalGeneration, folder: Path) -> None:
-    """Store config and float32 weights."""
-    model.save_pretrained(folder)
 
 
 def load_model(folder: Path) -> VoxtralRealtimeForConditionalGeneration:

@@ -8,19 +8,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from batches_voxtral import NOTHING, StreamBatch, draw_stream_batch
-from model_voxtral import VoxtralShape, build_model, load_model, save_model
+from batches_voxtral import NOTHING, PAD_ID, SPECIALS, StreamBatch, draw_stream_batch
+from model_voxtral import VoxtralShape, build_model, load_model
 from rng import happens
-from tekken_voxtral import PAD_ID, SPECIALS
 import torch
 from torch import nn
 from torch.nn import functional
-from training_loop import Clock, batches_of, begin, course_parser, run
+from training_loop import Clock, batches_of, begin, course_parser, train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from mixing import Mixer
     from transformers import VoxtralRealtimeForConditionalGeneration
 
@@ -41,9 +37,12 @@ def draw_step(mixer: Mixer, clock: Clock) -> StreamBatch:
 
 
 def measure(
-    model: VoxtralRealtimeForConditionalGeneration, digit_head: nn.Module, batch: StreamBatch
-) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Return the loss of the tokens, that of the digits in the audio, and how many words are right.
+    model: VoxtralRealtimeForConditionalGeneration,
+    digit_head: nn.Module,
+    batch: StreamBatch,
+    weight_of_digits: float,
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """Return the loss of the tokens and of the digits in the audio, and each as a figure.
 
     Without the second one the decoder learns when words end and never which they are.
     """
@@ -64,32 +63,8 @@ def measure(
     digits = functional.cross_entropy(guesses, torch.from_numpy(batch.digits).flatten())
     is_text = targets >= SPECIALS
     right = (logits.argmax(-1) == targets)[is_text].float().mean().item() if is_text.any() else 1.0
-    return tokens, digits, right
-
-
-def train(
-    model: VoxtralRealtimeForConditionalGeneration,
-    batches: Iterable[StreamBatch],
-    clock: Clock,
-    output: Path,
-) -> None:
-    """Train until the time is over."""
-    digit_head = nn.Linear(model.config.text_config.hidden_size, NOTHING + 1)
-    parameters = [*model.parameters(), *digit_head.parameters()]
-    optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.02)
-    model.train()
-
-    def learn(batch: StreamBatch, _: int, progress: float) -> dict[str, float]:
-        tokens, digits, right = measure(model, digit_head, batch)
-        early = clock.plan.from_scratch and progress < LONG_FROM
-        optimizer.zero_grad()
-        (tokens + (1.0 if early else 0.3) * digits).backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        return {"tokens": tokens.item(), "digits": digits.item(), "right": right}
-
-    save = partial(save_model, folder=output)
-    run(model, batches, clock, optimizer=optimizer, learn=learn, save=save)
+    figures = {"tokens": tokens.item(), "digits": digits.item(), "right": right}
+    return tokens + weight_of_digits * digits, figures
 
 
 def main() -> None:
@@ -97,8 +72,9 @@ def main() -> None:
     arguments = course_parser(__doc__, minutes=60.0, rate=2e-3).parse_args()
     clock = Clock(begin(arguments))
     model = load_model(arguments.init) if arguments.init else build_model(VoxtralShape())
+    head = nn.Linear(model.config.text_config.hidden_size, NOTHING + 1)
     batches = batches_of(arguments, partial(draw_step, clock=clock))
-    train(model, batches, clock, arguments.output)
+    train(model, head, batches, clock, arguments.output, measure=measure, early=LONG_FROM)
 
 
 if __name__ == "__main__":

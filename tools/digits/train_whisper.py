@@ -14,7 +14,7 @@ from losses import Weights, measure, measure_digits
 from model import Shape, Whisper
 import torch
 from torch import nn
-from training_loop import Clock, batches_of, begin, course_parser, run
+from training_loop import Clock, batches_of, begin, course_parser, descend, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,9 +64,9 @@ def _step(
     digits = measure_digits(digit_head, memory, batch)
     drafts = (batch.untimed, batch.timed) if untimed_first else (batch.timed, batch.untimed)
     whole = measure(model, memory, drafts[0])
-    _descend(model, optimizer, whole.total(weights) + weights.digits * digits)
+    descend(optimizer, whole.total(weights) + weights.digits * digits)
     alone = measure(model, memory.detach(), drafts[1])
-    _descend(model, optimizer, alone.total(weights))
+    descend(optimizer, alone.total(weights))
     timed, untimed = (alone, whole) if untimed_first else (whole, alone)
     return {
         "timed": timed.tokens.item(),
@@ -75,13 +75,6 @@ def _step(
         "untimed look": untimed.look.item(),
         "digits": digits.item(),
     }
-
-
-def _descend(model: Whisper, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
 
 
 def _optimizer(model: Whisper, digit_head: nn.Module) -> torch.optim.Optimizer:

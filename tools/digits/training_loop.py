@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 from batches import produce
+from disguise import load_disguised
+from mixing import Mixer
 import numpy as np
-from speakers import load_mixer
+from recordings import load_recordings
 import torch
+from torch import nn
+from voices import load_voices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.sharedctypes import Synchronized
 
-    from mixing import Mixer
-    from torch import nn
-
-__all__ = ["Clock", "Plan", "batches_of", "begin", "course_parser", "rate_at", "run"]
+__all__ = [
+    "Clock", "Plan", "batches_of", "begin", "course_parser", "descend", "rate_at", "run", "train",
+]  # fmt: skip
 
 _log = logging.getLogger("training")
 
@@ -35,6 +38,7 @@ WARM_UP_STEPS = 50
 REPORT_STEPS = 50
 WARM_UP_SHARE = 0.1  # of a course, at the full rate, before it begins to fall
 LEAST_RATE = 0.02  # of the peak, at the end
+HINTS_AFTER = 0.3  # weight of what a checkpoint does not need, after the early part of a course
 
 
 @frozen(kw_only=True)
@@ -114,15 +118,17 @@ def begin(arguments: argparse.Namespace) -> Plan:
 
 def batches_of(arguments: argparse.Namespace, draw: Callable[[Mixer], Any]) -> Iterator[Any]:
     """Draw batches from every speaker allowed, in another process."""
-    make_mixer = partial(
-        load_mixer,
-        arguments.recordings,
-        arguments.voices,
-        arguments.disguised,
-        without=arguments.leave_out,
-        seed=arguments.seed,
-    )
-    return produce(make_mixer, draw)
+    return produce(partial(_load_mixer, arguments), draw)
+
+
+def _load_mixer(arguments: argparse.Namespace) -> Mixer:
+    """Return the recorded, disguised and synthetic voices, without the one that is left out."""
+    without = arguments.leave_out
+    voices, others = load_voices(arguments.voices)
+    voices += load_recordings(arguments.recordings, held_out=False, without=without)
+    if arguments.disguised is not None:
+        voices += load_disguised(arguments.disguised, without=without)
+    return Mixer(voices=voices, others=others, rng=np.random.default_rng(arguments.seed))
 
 
 def rate_at(plan: Plan, progress: float, step: int) -> float:
@@ -173,6 +179,46 @@ def run(
             save(average)
         if progress >= 1.0:
             return
+
+
+def train(
+    model: nn.Module,
+    hints: nn.Module,
+    batches: Iterable[Any],
+    clock: Clock,
+    output: Path,
+    *,
+    measure: Callable[[nn.Module, nn.Module, Any, float], tuple[torch.Tensor, dict[str, float]]],
+    early: float,
+) -> None:
+    """Train a model of transformers, and the classifiers that only its training needs.
+
+    `measure` returns the loss and figures of a batch. It is given the weight of the classifiers,
+    which is 1.0 for the *early* share of a course from scratch.
+    """
+    parameters = [*model.parameters(), *hints.parameters()]
+    optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.02)
+    model.train()
+
+    def learn(batch: Any, _step: int, progress: float) -> dict[str, float]:
+        is_early = clock.plan.from_scratch and progress < early
+        loss, figures = measure(model, hints, batch, 1.0 if is_early else HINTS_AFTER)
+        descend(optimizer, loss)
+        return figures
+
+    def save(average: Any) -> None:
+        average.save_pretrained(output)
+
+    run(model, batches, clock, optimizer=optimizer, learn=learn, save=save)
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """Take a step down the gradient, whose norm is at most 1."""
+    optimizer.zero_grad()
+    loss.backward()
+    parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
+    nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimizer.step()
 
 
 @torch.no_grad()

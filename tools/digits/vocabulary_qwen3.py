@@ -2,55 +2,64 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tokenizer_qwen3 import (
-    ASR_TEXT,
-    AUDIO_END,
-    AUDIO_PAD,
-    AUDIO_START,
-    END_OF_TEXT,
-    IM_END,
-    IM_START,
-    LANGUAGES,
-    VOCABULARY_SIZE,
-    build_vocabulary,
-)
 from vocabulary import DIGITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BUNDLED",
     "COMPACT_SIZE",
     "END",
     "FIRST_WORDS",
     "FULL_IDS",
+    "IDS",
+    "LANGUAGES",
     "LOG_UNUSED",
     "NAMES",
     "OTHER",
     "PAD",
     "SUFFIX",
+    "VOCABULARY_SIZE",
     "WORDS",
     "expand",
     "header",
     "prefix",
 ]
 
-_IDS = build_vocabulary()[0]
+#: The checkpoint that is shipped: a training writes other weights, and the tokenizer is always its.
+BUNDLED = Path(__file__).parents[2] / "plugins/wlk-qwen3-simul/src/wlk_qwen3_simul/digits"
+
+
+def _read(name: str) -> Any:
+    return json.loads((BUNDLED / name).read_text(encoding="utf-8"))
+
+
+_CONFIG = _read("config.json")
+VOCABULARY_SIZE = _CONFIG["text_config"]["vocab_size"]  # rows of the embedding
+#: What a header can name. "None" is written where there is no speech.
+LANGUAGES = ("English", "None", *_CONFIG["support_languages"][1:])
+_SPECIALS = {token["content"]: token["id"] for token in _read("tokenizer.json")["added_tokens"]}
+IDS: dict[str, int] = {**_read("vocab.json"), **_SPECIALS}  #: of every token
 _ROLES = ("system", "user", "assistant", "language")
 _NEWLINE = "Ċ"  # as byte-level BPE writes it
 
 #: Full id of each compact id: words with a space, words that begin a text, languages, the rest.
 FULL_IDS = (
-    *(_IDS[f"Ġ{word}"] for word in DIGITS),
-    *(_IDS[word] for word in DIGITS),
-    *(_IDS[f"Ġ{name}"] for name in LANGUAGES),
-    *(_IDS[role] for role in _ROLES),
-    _IDS[_NEWLINE],
-    *(END_OF_TEXT, IM_START, IM_END, AUDIO_START, AUDIO_END, AUDIO_PAD, ASR_TEXT),
+    *(IDS[f"Ġ{word}"] for word in DIGITS),
+    *(IDS[word] for word in DIGITS),
+    *(IDS[f"Ġ{name}"] for name in LANGUAGES),
+    *(IDS[role] for role in _ROLES),
+    IDS[_NEWLINE],
+    *(IDS[f"<|{name}|>"] for name in ("endoftext", "im_start", "im_end")),
+    *(IDS[f"<|audio_{name}|>"] for name in ("start", "end", "pad")),
+    IDS["<asr_text>"],
 )
 _COMPACT = {full: index for index, full in enumerate(FULL_IDS)}
 
@@ -62,26 +71,26 @@ LOG_UNUSED = math.log(VOCABULARY_SIZE - len(FULL_IDS))
 
 WORDS = tuple(range(10))  # " zero" ... " nine"
 FIRST_WORDS = tuple(range(10, 20))  # "zero" ... "nine": a text begins without a space
-NAMES = tuple(_COMPACT[_IDS[f"Ġ{name}"]] for name in LANGUAGES)  # English, None, others
-PAD = _COMPACT[AUDIO_PAD]
-END = _COMPACT[IM_END]
-_SYSTEM, _USER, _ASSISTANT, _LANGUAGE = (_COMPACT[_IDS[role]] for role in _ROLES)
-_BREAK = _COMPACT[_IDS[_NEWLINE]]
-_START = _COMPACT[IM_START]
+NAMES = tuple(_COMPACT[IDS[f"Ġ{name}"]] for name in LANGUAGES)  # English, None, others
+PAD = _COMPACT[IDS["<|audio_pad|>"]]
+END = _COMPACT[IDS["<|im_end|>"]]
+_SYSTEM, _USER, _ASSISTANT, _LANGUAGE = (_COMPACT[IDS[role]] for role in _ROLES)
+_BREAK = _COMPACT[IDS[_NEWLINE]]
+_START = _COMPACT[IDS["<|im_start|>"]]
 
 #: What lies between the audio and the header.
-SUFFIX = (_COMPACT[AUDIO_END], END, _BREAK, _START, _ASSISTANT, _BREAK)
+SUFFIX = (_COMPACT[IDS["<|audio_end|>"]], END, _BREAK, _START, _ASSISTANT, _BREAK)
 
 
 def prefix(prompt: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Return what lies before the audio, with a prompt of compact ids."""
     opening = (_START, _SYSTEM, _BREAK, *prompt, END, _BREAK)
-    return (*opening, _START, _USER, _BREAK, _COMPACT[AUDIO_START])
+    return (*opening, _START, _USER, _BREAK, _COMPACT[IDS["<|audio_start|>"]])
 
 
 def header(language: int) -> tuple[int, ...]:
     """Return the header that names a language by its compact id."""
-    return (_LANGUAGE, language, _COMPACT[ASR_TEXT])
+    return (_LANGUAGE, language, _COMPACT[IDS["<asr_text>"]])
 
 
 def expand(rows: NDArray[np.float32]) -> NDArray[np.float32]:

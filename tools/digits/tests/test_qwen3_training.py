@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from batches_qwen3 import draw_text_batch
@@ -22,13 +21,12 @@ transformers = pytest.importorskip(
     "transformers", minversion="5.13", reason="the architecture is transformers'"
 )
 
-from export_qwen3 import shape_of, write_checkpoint  # noqa: E402  # after the skip
+from export_qwen3 import write_checkpoint  # noqa: E402  # after the skip
 from losses_qwen3 import Hints, measure  # noqa: E402  # as above
-from model_qwen3 import Qwen3Shape, build_model, load_model, save_model  # noqa: E402  # as above
+from model_qwen3 import Qwen3Shape, build_model, load_model  # noqa: E402  # as above
 
 pytestmark = pytest.mark.slow
 
-SMALL = Qwen3Shape(width=32, channels=8, encoder_layers=1, decoder_layers=3, hidden=64)
 KEYS = {
     r"^thinker\.model\.": "model.language_model.",
     r"^thinker\.audio_tower\.proj([12])\.": r"model.multi_modal_projector.linear_\1.",
@@ -38,9 +36,9 @@ KEYS = {
 
 @pytest.fixture
 def model() -> transformers.Qwen3ASRForConditionalGeneration:
-    """Return a small model with the weights that training starts from."""
+    """Return a model with the weights that training starts from."""
     torch.manual_seed(0)
-    return build_model(SMALL)
+    return build_model(Qwen3Shape())
 
 
 def test_features_are_those_of_transformers() -> None:
@@ -60,14 +58,14 @@ def test_steps_lower_every_loss(model: torch.nn.Module, voice: Voice) -> None:
     """Gradients reach the text, the attention and the digits of the audio."""
     batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
     model.train()
-    hints = Hints(32, 32)
+    hints = Hints(96, 96)
     optimizer = torch.optim.Adam([*model.parameters(), *hints.parameters()], lr=3e-3)
     history = []
     for _ in range(8):
-        losses = measure(model, hints, batch)
-        history.append(losses.figures())
+        loss, figures = measure(model, hints, batch, 1.0)
+        history.append(figures)
         optimizer.zero_grad()
-        losses.total(1.0).backward()
+        loss.backward()
         optimizer.step()
 
     for name in ("text", "look", "digits", "latest", "counts"):
@@ -76,10 +74,9 @@ def test_steps_lower_every_loss(model: torch.nn.Module, voice: Voice) -> None:
 
 def test_weights_are_read_back_as_they_were_stored(model: torch.nn.Module, tmp_path: Path) -> None:
     """A course can be gone on with."""
-    save_model(model, tmp_path)
+    model.save_pretrained(tmp_path)
     loaded = load_model(tmp_path)
 
-    assert SMALL == shape_of(loaded.config)
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, loaded.state_dict()[name]), name
 
@@ -109,9 +106,6 @@ def test_the_exported_directory_is_the_model(model: torch.nn.Module, tmp_path: P
 
     assert not any(output[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     torch.testing.assert_close(rows[0][:, :-1], rows[1][:, list(FULL_IDS)], atol=1e-5, rtol=1e-5)
-    config = json.loads((tmp_path / "config.json").read_text())
-    sections = config["thinker_config"]["text_config"]["rope_scaling"]["mrope_section"]
-    assert SMALL.head_size // 2 == sum(sections)
 
 
 def test_transformers_builds_the_same_turns(model: torch.nn.Module, tmp_path: Path) -> None:

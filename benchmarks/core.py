@@ -87,8 +87,8 @@ def hour() -> None:
         if isinstance(event, AudioIn) and event.audio_time >= WARM_UP + len(hours) * ROUND:
             hours.append(event.audio_time / HOUR)
             megabytes.append((event.resident_bytes or peak_bytes()) / 1e6)
-    grown = slope(hours, megabytes)
-    print(f"resident memory over an hour of stream: {grown.per_hour:+.2f} MB an hour (target <= 1)")
+    grown = slope(list(zip(hours, megabytes, strict=True)))
+    print(f"resident memory over an hour of stream: {grown:+.2f} MB an hour (target <= 1)")
 
 
 def peak_bytes() -> float:

@@ -62,7 +62,9 @@ def stream_of(seconds: float) -> Material:
             for word in clip.words
         ]
         first = stop
-    return Material(audio, Reference(text=" ".join(word.text for word in words), words=words))
+    return Material(
+        audio, Reference(text=" ".join(word.text for word in words), words=tuple(words))
+    )
 
 
 @attrs.frozen
@@ -85,14 +87,10 @@ def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
     The clock is processor time, so that other load of the machine does not change the figures.
     """
     clock = Clock(timer=process_time)
-    events = record_stream(processor, [material.audio], chunk_seconds=CHUNK_SECONDS, clock=clock)
-    header = Header(
-        audio=name,
-        audio_seconds=material.seconds,
-        backend=name,
-        chunk_seconds=CHUNK_SECONDS,
-        reference=material.reference,
+    events = tuple(
+        record_stream(processor, [material.audio], chunk_seconds=CHUNK_SECONDS, clock=clock)
     )
+    header = Header(audio=name, audio_seconds=material.seconds, reference=material.reference)
     scored = score(EventLog(header=header, events=events), normaliser_name="basic")
     latency = Distribution.of(delay.unaware for delay in scored.emission)
     if latency is None:

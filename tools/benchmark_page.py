@@ -220,7 +220,7 @@ def _long_row(result: dict[str, Any]) -> list[str]:
     summary, setup = result["summary"], result["setup"]
     emission = summary["latency"]["emission"]["unaware"] or {}
     growth = summary["growth"] or {}
-    ratios, state = growth.get("last_to_second_window", {}), growth.get("state_bytes") or {}
+    ratios = growth.get("last_to_second_window", {})
     return [
         f"`{setup['backend']}`",
         setup["stream_options"].get("policy") or "-",
@@ -233,7 +233,7 @@ def _long_row(result: dict[str, Any]) -> list[str]:
         _figure(ratios.get("encoder_frames"), "{:.2f}"),
         _figure(summary["work"]["decoder_positions"], "{:.1f}"),
         _figure(ratios.get("decoder_positions"), "{:.2f}"),
-        _figure(state.get("per_hour"), "{:+.2f} MiB", 2**-20),
+        _figure(growth.get("state_bytes_per_hour"), "{:+.2f} MiB", 2**-20),
     ]
 
 

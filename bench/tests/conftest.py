@@ -90,7 +90,7 @@ def coded_sample(name, count=6, *, seed=0, group="all"):
         seconds=len(audio) / 16_000,
         reference=Reference(
             text=" ".join(word.text.strip() for word in words),
-            words=[ReferenceWord(word.text.strip(), word.start, word.end) for word in words],
+            words=tuple(ReferenceWord(w.text.strip(), w.start, w.end) for w in words),
         ),
         group=group,
         speaker=name,
@@ -163,20 +163,19 @@ def random_log(seed, *, segments=5, name=None):
     if words[done:]:
         events.append(_commit(seconds, now, words[done:]))
     events += [
-        HypothesisShown(audio_time=seconds, wall=now, tokens=[]),
+        HypothesisShown(audio_time=seconds, wall=now, tokens=()),
         End(audio_time=seconds, wall=now),
     ]
     header = Header(
         audio=name or f"stream-{seed}",
         audio_seconds=seconds,
-        backend="random",
-        reference=Reference(text=" ".join(reference), segments=spans),
+        reference=Reference(text=" ".join(reference), segments=tuple(spans)),
     )
-    return EventLog(header=header, events=events)
+    return EventLog(header=header, events=tuple(events))
 
 
 def _tokens(words):
-    return [TimedText(0.0, 0.0, f" {word}") for word in words]
+    return tuple(TimedText(0.0, 0.0, f" {word}") for word in words)
 
 
 def _commit(audio_time, wall, words):

@@ -22,7 +22,7 @@ def sample(name, speaker, seconds=1.0, group="g"):
         id=name,
         audio=lambda: iter([np.zeros(round(seconds * 16_000), dtype=np.float32)]),
         seconds=seconds,
-        reference=Reference(text=name, words=[ReferenceWord(name, 0.1, 0.4)]),
+        reference=Reference(text=name, words=(ReferenceWord(name, 0.1, 0.4),)),
         group=group,
         speaker=speaker,
     )

@@ -4,22 +4,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_bench.events import AudioIn, Commit, EventLog, Header, HypothesisShown, TimedText
-from wlk_bench.metrics.emitted import (
-    common_prefix,
-    join_words,
-    screens,
-)
-from wlk_bench.metrics.stability import erasure
+from wlk_bench.events import Commit, EventLog, Header, HypothesisShown, TimedText
+from wlk_bench.metrics.emitted import committed_words, screens
+from wlk_bench.reference import Reference
 
 from .conftest import random_log, steady
 
 
 def joined(*texts, unit="word"):
     """Join tokens of a second each."""
-    return join_words(
-        ((TimedText(i, i + 1, text), i, i + 0.5) for i, text in enumerate(texts)), unit
+    events = tuple(
+        Commit(audio_time=i, wall=i + 0.5, tokens=(TimedText(i, i + 1, text),))
+        for i, text in enumerate(texts)
     )
+    header = Header(audio="x", audio_seconds=len(texts), reference=Reference(text=""))
+    return committed_words(EventLog(header=header, events=events), unit)
 
 
 @pytest.mark.parametrize(
@@ -74,28 +73,3 @@ def test_screens_are_the_texts_that_were_displayed(seed):
         found.append(list(shown))
 
     assert expected == found
-
-
-def test_text_that_is_only_committed_is_never_taken_back():
-    """Committed text has no erasure: it is append-only."""
-    events = [
-        event
-        for time in range(1, 5)
-        for event in (
-            AudioIn(audio_time=time, wall=time),
-            Commit(audio_time=time, wall=time, tokens=[TimedText(time - 1, time, f" w{time}")]),
-        )
-    ]
-    log = EventLog(header=Header(audio="x", audio_seconds=4, backend="x"), events=events)
-
-    found = erasure(screens(log))
-
-    assert (0, 4) == (found.erased, found.final)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "length"), [("abc", "abd", 2), ("ab", "abc", 2), ("", "a", 0), ("x", "", 0)]
-)
-def test_a_common_prefix_ends_at_the_first_difference(before, after, length):
-    """The prefix is counted in words."""
-    assert length == common_prefix(list(before), list(after))

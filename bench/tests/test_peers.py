@@ -31,7 +31,9 @@ def write_for_omnisteval(logs, folder):
             }
         )
         for segment in log.header.reference.segments:
-            segments.append({"wav": name, "offset": segment.start, "duration": segment.seconds})
+            segments.append(
+                {"wav": name, "offset": segment.start, "duration": segment.end - segment.start}
+            )
             references.append(segment.text)
     paths = [folder / name for name in ("hypothesis.jsonl", "segments.json", "references.txt")]
     texts = ["\n".join(map(json.dumps, hypotheses)), json.dumps(segments), "\n".join(references)]

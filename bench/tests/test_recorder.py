@@ -6,6 +6,7 @@ import pytest
 from wlk_bench.events import AudioIn, Call, Commit, End, EventLog, Header
 from wlk_bench.metrics.emitted import committed_words, transcript
 from wlk_bench.recorder import Clock, Pause, record_stream
+from wlk_bench.reference import Reference
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import BackendError
 
@@ -33,7 +34,8 @@ def recorded(audio, *, backend=None, **options):
     """Return the log of a stream of the scripted backend."""
     processor = (backend or ScriptedBackend()).create_processor(language="en")
     events = tuple(record_stream(processor, audio, **options))
-    header = Header(audio="x", audio_seconds=events[-1].audio_time, backend="scripted")
+    seconds = events[-1].audio_time
+    header = Header(audio="x", audio_seconds=seconds, reference=Reference(text=""))
     return EventLog(header=header, events=events)
 
 

@@ -192,15 +192,6 @@ def test_equal_runs_show_no_difference(tmp_path):
     assert found.rtf_ratio > 0
 
 
-def test_another_normaliser_is_not_comparable(tmp_path):
-    """The message names what differs and the remedy."""
-    a = measured(tmp_path / "a")
-    b = measured(tmp_path / "b", normaliser_name="raw")
-
-    with pytest.raises(NotComparable, match="got normaliser basic and raw; run both with"):
-        compare(a, b)
-
-
 def test_other_data_under_the_same_name_is_not_comparable(tmp_path):
     """The references themselves must agree, because names can be reused."""
     a, b = measured(tmp_path / "a"), measured(tmp_path / "b", count=2)

@@ -13,17 +13,12 @@ from wlk_bench.summary import summarise
 def stream(reference, *committed, language=None):
     """Return five seconds in which words were committed at their ends."""
     events = [
-        Commit(audio_time=end, wall=end, tokens=[TimedText(start, end, text)])
+        Commit(audio_time=end, wall=end, tokens=(TimedText(start, end, text),))
         for start, end, text in committed
     ]
-    header = Header(
-        audio="x",
-        audio_seconds=5.0,
-        backend="x",
-        language=language,
-        reference=Reference(text=reference),
-    )
-    return EventLog(header=header, events=[*events, End(audio_time=5.0, wall=5.0)])
+    reference = Reference(text=reference)
+    header = Header(audio="x", audio_seconds=5.0, language=language, reference=reference)
+    return EventLog(header=header, events=(*events, End(audio_time=5.0, wall=5.0)))
 
 
 def test_silence_without_words_has_no_error_rate():
@@ -90,7 +85,7 @@ def test_text_that_was_shown_and_never_committed_is_scored():
     log = small_log()
     events = [event for event in log.events if not isinstance(event, Commit)]
 
-    scored = score(attrs.evolve(log, events=events), normaliser_name="basic")
+    scored = score(attrs.evolve(log, events=tuple(events)), normaliser_name="basic")
 
     assert scored.words.hypothesis_length == 0
     assert scored.long_yaal == ()

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import math
-import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from wlk_bench.metrics.segmentation import soft_alignment, soft_segments
 
 from .conftest import steady
 
 MARKS = set(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF001 -- the full-width ones are meant
-LETTERS = st.lists(st.sampled_from(["a", "b", "ab", "ba", "abc", "B", "."]), max_size=14)
+LETTERS = st.lists(st.sampled_from(["a", "b", "ab", "ba", "abc", "B", "."]), max_size=40)
 WORDS = st.sampled_from(["one", "two", "three", "tree", "no", "."])
 SEGMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=4)
 
@@ -56,20 +54,6 @@ def test_a_soft_alignment_is_that_of_the_whole_table(reference, hypothesis):
     assert plain_soft_alignment(reference, hypothesis) == soft_alignment(reference, hypothesis)
 
 
-@pytest.mark.parametrize("rate", [0.02, 0.3, 0.9])
-def test_a_longer_soft_alignment_is_that_of_the_whole_table(rate):
-    """Bits of many words are packed without a gap."""
-    rng = random.Random(2)  # noqa: S311 -- reproducible texts, no secrets
-    vocabulary = ["".join(rng.choices("etaoinshr", k=rng.randint(1, 6))) for _ in range(60)]
-    reference, hypothesis = rng.choices(vocabulary, k=137), []
-    for word in reference:  # a share of them is replaced, left out or doubled
-        luck = rng.random() / rate
-        hypothesis += [rng.choice(reference)] if luck < 0.5 else [] if luck < 0.75 else [word]
-        hypothesis += [rng.choice(reference)] if 0.75 <= luck < 1 else []
-
-    assert plain_soft_alignment(reference, hypothesis) == soft_alignment(reference, hypothesis)
-
-
 @steady
 @given(SEGMENTS)
 def test_a_perfect_text_is_cut_like_the_reference(segments):
@@ -89,13 +73,3 @@ def test_every_word_belongs_to_one_segment_in_order(segments, words):
     segments = [[word for word in part if word.isalpha()] for part in parts]
 
     assert list(range(len(words))) == [i for own in soft_segments(segments, words) for i in own]
-
-
-@pytest.mark.parametrize(
-    ("segments", "words", "owned"),
-    [([["one"]], [".", "one"], [[1]]), ([["a"], ["b"]], [], [[], []])],
-    ids=["a mark before all words", "no words"],
-)
-def test_a_segment_may_own_no_word(segments, words, owned):
-    """Punctuation before the first word is left out, as in OmniSTEval."""
-    assert owned == soft_segments(segments, words)

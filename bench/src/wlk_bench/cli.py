@@ -10,7 +10,7 @@ import click
 
 from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
-from wlk_bench.screen import print_table
+from wlk_bench.report import comparison_rows, grid, print_table, rows, title
 from wlk_core.cli.main import print_error, usage_line
 from wlk_core.errors import WLKError
 
@@ -40,15 +40,6 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     return int(status or 0)
 
 
-def _pairs(
-    _context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]
-) -> tuple[str, ...]:
-    for pair in pairs:
-        if not pair.partition("=")[1]:
-            raise click.BadParameter(f"expected KEY=VALUE, got {pair!r}")
-    return pairs
-
-
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="wlk-bench")
 def main() -> None:
@@ -64,7 +55,6 @@ def main() -> None:
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=_pairs,
     help="An option of the backend or its streams; may be repeated.",
 )
 @click.option("--language", help="Code the streams are forced to; by default that of the data set.")
@@ -131,7 +121,6 @@ def run(
     """Measure BACKEND; an interrupted run is continued."""
     from wlk_bench.config import load, prepare  # noqa: PLC0415 -- brings numpy
     from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
-    from wlk_bench.report import table  # noqa: PLC0415 -- as above
     from wlk_bench.runner import run_benchmark  # noqa: PLC0415 -- as above
 
     if policy is not None:
@@ -148,7 +137,7 @@ def run(
     result = run_benchmark(
         dataset, config, lambda: load(config, spec), output, observe=_progress(sys.stderr.isatty())
     )
-    print_table(table(result))
+    print_table(grid(title(result), rows(result)))
 
 
 @main.command()
@@ -156,18 +145,12 @@ def run(
 @click.argument("b", type=click.Path(path_type=Path, exists=True))
 def compare(a: Path, b: Path) -> None:
     """Compare result B with result A, sample by sample."""
-    from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
-
     from wlk_bench.compare import compare as compared  # noqa: PLC0415 -- brings numpy
-    from wlk_bench.report import comparison_rows  # noqa: PLC0415 -- as above
-    from wlk_bench.results import read_result, title  # noqa: PLC0415 -- as above
+    from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
     results = read_result(a), read_result(b)
     names = "\n".join(f"{letter}: {title(r)}" for letter, r in zip("AB", results, strict=True))
-    grid = Table(title=names, title_justify="left", show_header=False, box=None)
-    for row in comparison_rows(compared(*results)):
-        grid.add_row(*row)
-    print_table(grid)
+    print_table(grid(names, comparison_rows(compared(*results))))
 
 
 @main.command()
@@ -175,10 +158,11 @@ def compare(a: Path, b: Path) -> None:
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
 def plot(files: tuple[Path, ...], output: Path) -> None:
     """Draw results: error against cost, latency, cost over the stream."""
-    from wlk_bench.plots import plot_results  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.plots import draw  # noqa: PLC0415 -- brings numpy
     from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
-    plot_results([read_result(file) for file in files], output)
+    figure = draw([read_result(file) for file in files])
+    figure.savefig(output, dpi=180, bbox_inches="tight")
     click.echo(str(output))
 
 

@@ -46,11 +46,6 @@ class RunConfig:
     requested: frozenset[str] = frozenset()
 
     @property
-    def unit(self) -> str:
-        """The unit in which texts are counted: "word" or "char"."""
-        return unit_of(self.language)
-
-    @property
     def load_arguments(self) -> dict[str, Any]:
         """The explicit options of the backend; a default may not fit the others."""
         names = self.requested & {*self.backend_options}
@@ -66,7 +61,7 @@ class RunConfig:
         """Return plain data, in which a default equals the same value set explicitly."""
         fields = attrs.asdict(self)
         del fields["requested"]
-        return {**fields, "unit": self.unit}
+        return {**fields, "unit": unit_of(self.language)}
 
 
 def prepare(

@@ -1,13 +1,4 @@
-"""
-The errors of wlk-bench, as one tree below that of wlk_core.
-
-* BenchError           anything wlk-bench raises on purpose
-  x DataError          a data set, manifest or reference that cannot be used
-  x LogError           an event log that is damaged or of another schema
-  x ResultError        a result file or output directory that cannot be used
-  x NotComparable      results whose figures do not mean the same
-  x CapacityError      a backend that cannot be measured, or keeps no session
-"""
+"""The errors of wlk-bench, all of them below `wlk_core.WLKError`."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ import attrs
 import msgspec
 
 from wlk_bench.errors import LogError
-from wlk_bench.reference import Reference
+from wlk_bench.reference import Reference  # noqa: TC001 -- as above
 from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = [
@@ -81,22 +81,13 @@ class Call:
     is_failed: bool = False  #: it raised a retryable error and was repeated
 
 
-# mypy's plugin for attrs understands no generic converter.
-def _tokens(values: Iterable[TimedText]) -> tuple[TimedText, ...]:
-    return tuple(values)
-
-
-def _events(values: Iterable[Event]) -> tuple[Event, ...]:
-    return tuple(values)
-
-
 @attrs.frozen(kw_only=True)
 class Commit:
     """Text became final at `wall`, when audio up to `audio_time` had been given."""
 
     audio_time: float
     wall: float
-    tokens: tuple[TimedText, ...] = attrs.field(converter=_tokens)
+    tokens: tuple[TimedText, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +96,7 @@ class HypothesisShown:
 
     audio_time: float
     wall: float
-    tokens: tuple[TimedText, ...] = attrs.field(converter=_tokens)
+    tokens: tuple[TimedText, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +105,6 @@ class End:
 
     audio_time: float
     wall: float
-    engine_seconds: float = 0.0  #: time in the engine, as the processor counts it
 
 
 Event = AudioIn | Call | Commit | HypothesisShown | End
@@ -137,32 +127,19 @@ class Header:
     Attributes:
         audio: the id of the sample, unique within its data set.
         audio_seconds: the length of the stream, pauses included.
-        backend, model, language, task, options: what was measured.
-        versions: the distributions involved.
-        platform: the machine, as it describes itself.
-        data: the data set, in the words of the command line, and its mode.
-        chunk_seconds: the chunk schedule; None gave everything at once.
-        is_paced: whether chunks waited for real time; otherwise the clock stood still while the
-            backend worked and the schedule was kept.
-        streams: how many streams ran at the same time.
         reference: the true text and its times.
+        language: what the stream was forced to; None let the model decide.
+        setup: the configuration of the run, as `RunConfig.to_json` returns it.
+        platform: the machine, as it describes itself.
 
     """
 
     audio: str
     audio_seconds: float
-    backend: str
-    model: str | None = None
+    reference: Reference
     language: str | None = None
-    task: str = "transcribe"
-    options: Mapping[str, Any] = attrs.field(factory=dict)
-    versions: Mapping[str, str] = attrs.field(factory=dict)
+    setup: Mapping[str, Any] = attrs.field(factory=dict)
     platform: Mapping[str, Any] = attrs.field(factory=dict)
-    data: str = ""
-    chunk_seconds: float | None = None
-    is_paced: bool = False
-    streams: int = 1
-    reference: Reference = attrs.field(factory=lambda: Reference(text=""))
 
 
 @attrs.frozen(kw_only=True)
@@ -170,7 +147,7 @@ class EventLog:
     """A header and the events of one stream, in the order they happened."""
 
     header: Header
-    events: tuple[Event, ...] = attrs.field(converter=_events)
+    events: tuple[Event, ...]
 
     def of(self, kind: type[_T]) -> Iterator[_T]:
         """Iterate over the events of one kind."""

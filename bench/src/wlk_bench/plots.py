@@ -5,33 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wlk_bench.compare import differences
-from wlk_bench.results import title
+from wlk_bench.report import title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "plot_results"]
+__all__ = ["draw"]
 
-_DPI = 180
 _GOOD_WER = 5.0  # percent: the band upstream's figure marks
 
 
-def plot_results(results: Sequence[dict[str, Any]], path: Path) -> None:
+def draw(results: Sequence[dict[str, Any]]) -> Figure:
     """
-    Draw *results* to a picture file: error against cost, latency, and cost over a stream.
+    Return a figure of *results*: error against cost, latency, and cost over a stream.
 
     Results that are not comparable with the first one have hollow marks and the reason in the
     legend.  Lines connect only points of one result.
     """
-    draw(results).savefig(path, dpi=_DPI, bbox_inches="tight")
-
-
-def draw(results: Sequence[dict[str, Any]]) -> Figure:
-    """Return the figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 -- half a second
     from matplotlib.figure import Figure  # noqa: PLC0415 -- as above
 

@@ -102,11 +102,7 @@ def record_stream(
             yield from recording.take(chunk)
     yield from recording.call("finish", processor.finish)
     yield from recording.show()
-    yield End(
-        audio_time=recording.audio_time,
-        wall=recording.clock.now,
-        engine_seconds=processor.stats.busy_seconds,
-    )
+    yield End(audio_time=recording.audio_time, wall=recording.clock.now)
 
 
 def _chunks(
@@ -128,7 +124,6 @@ class _Recording:
     _paused_samples: int = 0
     _shown: tuple[TimedText, ...] = ()
     _processed_up_to: float = -1.0
-    _events: list[Event] = attrs.field(factory=list)  # recorded, not yet yielded
 
     @property
     def audio_time(self) -> float:
@@ -155,9 +150,14 @@ class _Recording:
         self.clock.wait_for(self.audio_time)
 
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
-        """Make an exclusive call with its retries and yield the events of it."""
-        self._record(kind, call)
-        yield from self._recorded()
+        """Make an exclusive call with its retries; yield each attempt, and the text."""
+        calls: list[Call] = []
+        emission = attempt(partial(self._attempt, kind, call, calls))
+        yield from calls
+        if emission.committed:
+            wall = calls[-1].wall + calls[-1].duration
+            tokens = _timed(emission.committed)
+            yield Commit(audio_time=self.audio_time, wall=wall, tokens=tokens)
 
     def show(self) -> Iterator[Event]:
         """Record the hypothesis if it changed."""
@@ -166,18 +166,7 @@ class _Recording:
             self._shown = tokens
             yield HypothesisShown(audio_time=self.audio_time, wall=self.clock.now, tokens=tokens)
 
-    def _record(self, kind: str, call: Callable[[], Emission]) -> Emission:
-        """Make an exclusive call with its retries; record each attempt and the text."""
-        emission = attempt(partial(self._attempt, kind, call))
-        if emission.committed:
-            last = cast("Call", self._events[-1])
-            tokens = _timed(emission.committed)
-            self._events.append(
-                Commit(audio_time=self.audio_time, wall=last.wall + last.duration, tokens=tokens)
-            )
-        return emission
-
-    def _attempt(self, kind: str, call: Callable[[], Emission]) -> Emission:
+    def _attempt(self, kind: str, call: Callable[[], Emission], calls: list[Call]) -> Emission:
         before = self.processor.stats
         wall = self.clock.now
         began = self.clock.timer()
@@ -191,7 +180,7 @@ class _Recording:
         after = self.processor.stats
         if emission is not None:
             self._processed_up_to = emission.processed_up_to
-        self._events.append(
+        calls.append(
             Call(
                 kind=kind,
                 audio_time=self.audio_time,
@@ -207,11 +196,6 @@ class _Recording:
         if emission is None:
             raise failure
         return emission
-
-    def _recorded(self) -> Iterator[Event]:
-        """Yield the recorded events once."""
-        events, self._events = self._events, []
-        yield from events
 
 
 def _timed(tokens: Iterable[ASRToken]) -> tuple[TimedText, ...]:

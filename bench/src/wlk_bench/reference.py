@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from wlk_bench.errors import DataError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 __all__ = ["Reference", "ReferenceSegment", "ReferenceWord"]
-
-
-def _words(values: Iterable[ReferenceWord]) -> tuple[ReferenceWord, ...]:
-    return tuple(values)
-
-
-def _segments(values: Iterable[ReferenceSegment]) -> tuple[ReferenceSegment, ...]:
-    return tuple(values)
 
 
 def _check_span(instance: Any, _attribute: object, end: float) -> None:
@@ -48,11 +37,6 @@ class ReferenceSegment:
     start: float
     end: float = attrs.field(validator=_check_span)
 
-    @property
-    def seconds(self) -> float:
-        """The length."""
-        return self.end - self.start
-
 
 @attrs.frozen(kw_only=True)
 class Reference:
@@ -64,8 +48,8 @@ class Reference:
     """
 
     text: str
-    words: tuple[ReferenceWord, ...] = attrs.field(default=(), converter=_words)
-    segments: tuple[ReferenceSegment, ...] = attrs.field(default=(), converter=_segments)
+    words: tuple[ReferenceWord, ...] = ()
+    segments: tuple[ReferenceSegment, ...] = ()
 
     def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
         """Return the segments, or the whole stream as one."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
-
-from wlk_bench.results import title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -13,9 +12,20 @@ if TYPE_CHECKING:
 
     from wlk_bench.compare import Comparison
 
-__all__ = ["comparison_rows", "describe", "markdown", "markdown_table", "percent", "rows", "table"]
+__all__ = [
+    "comparison_rows",
+    "describe",
+    "grid",
+    "markdown",
+    "markdown_table",
+    "percent",
+    "print_table",
+    "rows",
+    "title",
+]
 
 _MILLI = 1000.0
+_FILE_WIDTH = 160
 
 
 def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -32,16 +42,30 @@ def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield label, text
 
 
-def table(result: dict[str, Any]) -> Table:
-    """Return the figures as a rich table."""
+def title(result: dict[str, Any]) -> str:
+    """Return backend, model and policy of a result as one line."""
+    setup = result["setup"]
+    parts = [setup["backend"], setup["model"], setup["stream_options"].get("policy")]
+    return " · ".join(str(part) for part in parts if part)
+
+
+def grid(heading: str, body: Iterable[tuple[str, str]]) -> Table:
+    """Return labels and texts as a rich table."""
     from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
 
-    grid = Table(title=title(result), title_justify="left", show_header=False, box=None)
-    grid.add_column(no_wrap=True)
-    grid.add_column()
-    for label, text in rows(result):
-        grid.add_row(label, text)
-    return grid
+    table = Table(title=heading, title_justify="left", show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for label, text in body:
+        table.add_row(label, text)
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table on a terminal, and as wide as it is where the output is a file."""
+    from rich.console import Console  # noqa: PLC0415 -- only a terminal needs it
+
+    Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -208,11 +232,8 @@ def _work(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     for name, ratio in growth["last_to_second_window"].items():
         yield f"{name}, last minute / second", None if ratio is None else f"{ratio:.3f}"
     for name in ("state_bytes", "resident_bytes"):
-        found = growth[name]
-        if found is not None:
-            low, high = found["low"], found["high"]
-            interval = "" if low is None else f" [{low / 2**20:+.2f}, {high / 2**20:+.2f}]"
-            yield f"{name} an hour", f"{found['per_hour'] / 2**20:+.2f} MiB{interval}"
+        found = growth[f"{name}_per_hour"]
+        yield f"{name} an hour", None if found is None else f"{found / 2**20:+.2f} MiB"
 
 
 def _s(seconds: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wlk_bench.config import RunConfig
     from wlk_bench.scoring import SampleScore
 
-__all__ = ["RESULT_SCHEMA", "WORST", "build_result", "read_result", "title", "write_result"]
+__all__ = ["RESULT_SCHEMA", "WORST", "build_result", "read_result"]
 
 RESULT_SCHEMA = "wlk-bench-result/1"
 WORST = 10  #: samples with the most errors that are shown with their texts
@@ -43,13 +43,6 @@ def build_result(
     }
 
 
-def write_result(output: Path, result: dict[str, Any]) -> None:
-    """Write result.json below *output*, whole or not at all."""
-    part = output / "result.json.part"
-    part.write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(output / "result.json")
-
-
 def read_result(path: Path) -> dict[str, Any]:
     """
     Return the result at *path*: a result.json, or the directory that holds one.
@@ -72,10 +65,3 @@ def read_result(path: Path) -> dict[str, Any]:
             f"expected schema {RESULT_SCHEMA}, got {schema!r} in {file}; run it again"
         )
     return dict(result)
-
-
-def title(result: dict[str, Any]) -> str:
-    """Return backend, model and policy of a result as one line."""
-    setup = result["setup"]
-    parts = [setup["backend"], setup["model"], setup["stream_options"].get("policy")]
-    return " · ".join(str(part) for part in parts if part)

@@ -17,7 +17,7 @@ from wlk_bench.events import EventLog, Header, read_log, write_log
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.recorder import Clock, record_stream
 from wlk_bench.report import markdown
-from wlk_bench.results import build_result, write_result
+from wlk_bench.results import build_result
 from wlk_bench.scoring import score
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def run_benchmark(
             }
     ordered = [scores[sample.id] for sample in dataset.samples]
     result = build_result(config, ordered, session=session)
-    write_result(output, result)
+    text = json.dumps(result, ensure_ascii=False) + "\n"
+    (output / "result.json").write_text(text, encoding="utf-8")
     (output / "report.md").write_text(markdown(result), encoding="utf-8")
     return result
 
@@ -185,18 +186,10 @@ def _record(
         header=Header(
             audio=sample.id,
             audio_seconds=events[-1].audio_time,
-            backend=config.backend,
-            model=config.model,
-            language=config.language,
-            task=config.task,
-            options={**config.backend_options, **config.stream_options},
-            versions=config.versions,
-            platform=describe_platform(),
-            data=f"{config.data}, {config.mode}",
-            chunk_seconds=config.chunk_seconds,
-            is_paced=config.is_paced,
-            streams=config.streams,
             reference=sample.reference,
+            language=config.language,
+            setup=config.to_json(),
+            platform=describe_platform(),
         ),
         events=events,
     )

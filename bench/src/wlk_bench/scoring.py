@@ -32,7 +32,6 @@ from wlk_bench.metrics.work import (
 
 if TYPE_CHECKING:
     from wlk_bench.events import EventLog
-    from wlk_bench.metrics.statistics import Slope
 
 __all__ = ["SampleScore", "score"]
 
@@ -71,7 +70,7 @@ class SampleScore:
     missing_at_flushes: tuple[int, ...]
     work: dict[str, int]
     windows: tuple[WorkWindow, ...]
-    memory: dict[str, Slope | None]
+    memory: dict[str, float | None]  #: growth, in bytes an hour
 
     def to_json(self) -> dict[str, Any]:
         """Return the record of this sample, in seconds and fractions."""

@@ -56,32 +56,32 @@ def small_log() -> EventLog:
     On the screen: one / one too / one two three / one two tree.
     """
     first, second = TimedText(0.52, 0.9, " one"), TimedText(1.2, 1.7, " two")
-    events: list[Event] = [
+    events: tuple[Event, ...] = (
         AudioIn(audio_time=1.0, wall=1.0),
         call(1.0, 1.0, 0.2, stable=0.0, positions=10),
-        HypothesisShown(audio_time=1.0, wall=1.2, tokens=[first]),
+        HypothesisShown(audio_time=1.0, wall=1.2, tokens=(first,)),
         AudioIn(audio_time=2.0, wall=2.0),
         call(2.0, 2.0, 0.4, stable=0.9, positions=20),
-        Commit(audio_time=2.0, wall=2.4, tokens=[first]),
-        HypothesisShown(audio_time=2.0, wall=2.4, tokens=[TimedText(1.2, 1.6, " too")]),
+        Commit(audio_time=2.0, wall=2.4, tokens=(first,)),
+        HypothesisShown(audio_time=2.0, wall=2.4, tokens=(TimedText(1.2, 1.6, " too"),)),
         AudioIn(audio_time=3.0, wall=3.0),
         call(3.0, 3.0, 0.6, stable=1.7, positions=30),
-        Commit(audio_time=3.0, wall=3.6, tokens=[second]),
-        HypothesisShown(audio_time=3.0, wall=3.6, tokens=[TimedText(2.1, 2.5, " three")]),
+        Commit(audio_time=3.0, wall=3.6, tokens=(second,)),
+        HypothesisShown(audio_time=3.0, wall=3.6, tokens=(TimedText(2.1, 2.5, " three"),)),
         call(3.0, 3.6, 0.4, stable=3.0, positions=5, kind="finish"),
-        Commit(audio_time=3.0, wall=4.0, tokens=[TimedText(2.1, 2.4, " tree")]),
-        HypothesisShown(audio_time=3.0, wall=4.0, tokens=[]),
+        Commit(audio_time=3.0, wall=4.0, tokens=(TimedText(2.1, 2.4, " tree"),)),
+        HypothesisShown(audio_time=3.0, wall=4.0, tokens=()),
         End(audio_time=3.0, wall=4.0),
-    ]
+    )
     reference = Reference(
         text="One, two three.",
-        words=[
+        words=(
             ReferenceWord("One,", 0.5, 0.9),
             ReferenceWord("two", 1.2, 1.6),
             ReferenceWord("three.", 2.1, 2.5),
-        ],
+        ),
     )
-    header = Header(audio="small", audio_seconds=3.0, backend="hand", reference=reference)
+    header = Header(audio="small", audio_seconds=3.0, reference=reference)
     return EventLog(header=header, events=events)
 
 

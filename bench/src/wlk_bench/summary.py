@@ -139,7 +139,7 @@ def _growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
     return {
         "stream_seconds": longest.audio_seconds,
         "last_to_second_window": ratios,
-        **{name: _plain(found) for name, found in longest.memory.items()},
+        **longest.memory,
     }
 
 
@@ -162,9 +162,5 @@ def _means(lags: Iterable[Lagging | None]) -> dict[str, float | None]:
 
 
 def _distribution(values: Iterable[float | None]) -> dict[str, float] | None:
-    return _plain(Distribution.of(value for value in values if value is not None))
-
-
-def _plain(found: Any) -> dict[str, Any] | None:
-    """Return a record as plain data, None for None."""
+    found = Distribution.of(value for value in values if value is not None)
     return None if found is None else attrs.asdict(found)

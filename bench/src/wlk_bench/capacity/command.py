@@ -11,7 +11,7 @@ import attrs
 import click
 
 from wlk_bench.errors import CapacityError
-from wlk_bench.screen import print_table
+from wlk_bench.report import grid, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,18 +160,19 @@ def _tables(report: Mapping[str, Any]) -> Iterator[Table]:
 
     setup = report["setup"]
     name = f"{setup['backend']} {setup['model']}, chunks of {setup['chunk_seconds']:g} s"
-    figures = Table(title=name, title_justify="left", show_header=False, box=None)
     bound = f"p99 lateness of at most {report['p99_lateness']:g} s"
     late = report["sessions_that_are_late"] or "more"
-    figures.add_row(f"sessions with a {bound}", f"{report['sessions']}, late with {late}")
     cores = f"on {report['cores']} cores, utilisation {report['utilisation']:.0%}"
-    figures.add_row("sessions per core", f"{report['sessions_per_core']:.1f} {cores}")
-    if report["sessions_per_gpu"] is not None:
-        figures.add_row("sessions per GPU", f"{report['sessions_per_gpu']:.1f}")
     memory = report["session_bytes"]
-    figures.add_row("memory per session", "-" if memory is None else f"{memory / 1e6:.1f} MB")
-    figures.add_row("audio decoded in a second", f"{report['audio_per_second']:.1f} s")
-    yield figures
+    figures = [
+        (f"sessions with a {bound}", f"{report['sessions']}, late with {late}"),
+        ("sessions per core", f"{report['sessions_per_core']:.1f} {cores}"),
+        ("memory per session", "-" if memory is None else f"{memory / 1e6:.1f} MB"),
+        ("audio decoded in a second", f"{report['audio_per_second']:.1f} s"),
+    ]
+    if report["sessions_per_gpu"] is not None:
+        figures.insert(2, ("sessions per GPU", f"{report['sessions_per_gpu']:.1f}"))
+    yield grid(name, figures)
     columns = ("sessions", "p99 from arrival", "from deadline", "busy", "cores of others")
     runs = Table(*columns, title="runs in real time", title_justify="left", box=None)
     for run in sorted(report["runs"], key=lambda run: run["sessions"]):

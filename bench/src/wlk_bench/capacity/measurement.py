@@ -346,13 +346,9 @@ def _limited_cores(count: int | None) -> Iterator[int]:
     if count is None or count == len(available):
         yield len(available)
         return
-    if count > len(available):
-        raise CapacityError(f"expected --cores of at most {len(available)}, got {count}")
-    if not has_affinity:
-        raise CapacityError(
-            f"expected --cores {len(available)}, got {count}: this system cannot keep a process "
-            "on some of its cores"
-        )
+    if count > len(available) or not has_affinity:
+        some = "at most " if has_affinity else ""  # elsewhere no process can be kept on some cores
+        raise CapacityError(f"expected --cores of {some}{len(available)}, got {count}")
     os.sched_setaffinity(0, set(sorted(available)[:count]))
     try:
         yield count

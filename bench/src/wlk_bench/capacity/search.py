@@ -90,11 +90,9 @@ def search(
         if lost is not None and lost - kept <= max(1, _RESOLUTION * kept):
             break
     if not kept:
-        measured = min(runs, key=lambda run: run.sessions)
-        plural = "s" if measured.sessions > 1 else ""
         raise CapacityError(
             f"expected a session that keeps a p99 lateness of {p99_lateness:g} s, got "
-            f"{measured.p99_lateness:.2f} s with {measured.sessions} session{plural}; "
+            f"{runs[-1].p99_lateness:.2f} s with 1 session; "
             "take a larger --tick or --p99, more --runs, or a smaller model"
         )
     return Capacity(

@@ -73,7 +73,7 @@ def _sample(name: str, group: str, load: Callable[[], Clip]) -> Sample:
         seconds=clip.seconds,
         reference=Reference(
             text=clip.text,
-            words=(ReferenceWord(w.text.strip(), w.start, w.end) for w in clip.words),
+            words=tuple(ReferenceWord(w.text.strip(), w.start, w.end) for w in clip.words),
         ),
         group=group,
         speaker=name,

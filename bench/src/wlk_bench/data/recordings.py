@@ -113,7 +113,8 @@ def _sample(path: Path, number: int, line: str) -> Sample:
     try:
         entry: dict[str, Any] = json.loads(line)
         audio = path.parent / entry["audio"]
-        words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in _timed(entry)]
+        times = entry.get("words") or ()
+        words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in times]
         text = str(entry.get("text") or " ".join(word.text for word in words))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, DataError):
@@ -125,17 +126,10 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         id=str(entry.get("id") or audio.stem),
         audio=partial(decode_file, audio),
         seconds=_seconds(audio),
-        reference=Reference(text=text, words=words),
+        reference=Reference(text=text, words=tuple(words)),
         group=str(entry.get("group") or "all"),
         speaker=str(entry.get("speaker") or ""),
     )
-
-
-def _timed(entry: dict[str, Any]) -> list[Any]:
-    return [
-        (word["text"], word["start"], word["end"]) if isinstance(word, dict) else word
-        for word in entry.get("words") or ()
-    ]
 
 
 def _seconds(path: Path) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -38,14 +39,9 @@ class Sample:
     speaker: str = ""
 
 
-def chaptered(
-    samples: Iterable[Sample],
-    *,
-    gap_seconds: float = CHAPTER_GAP_SECONDS,
-    reports_pauses: bool = False,
-) -> tuple[Sample, ...]:
+def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tuple[Sample, ...]:
     """
-    Join the samples of each group to one stream, in order, with a gap between them.
+    Join the samples of each group to one stream, in order, with half a second between them.
 
     The gap is zeros, or, with `reports_pauses`, a silence that is reported to the processor.  Each
     sample becomes a segment of the reference.
@@ -54,8 +50,7 @@ def chaptered(
     for sample in samples:
         groups.setdefault(sample.group, []).append(sample)
     return tuple(
-        _joined(group, parts, gap_seconds, reports_pauses=reports_pauses)
-        for group, parts in groups.items()
+        _joined(group, parts, reports_pauses=reports_pauses) for group, parts in groups.items()
     )
 
 
@@ -63,20 +58,17 @@ def spread(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
     """Return the first *limit* samples, taken from the speakers in turn."""
     if limit is None or limit >= len(samples):
         return tuple(samples)
-    turns: dict[str, int] = {}
+    turns: Counter[str] = Counter()
     ranked: list[tuple[int, int]] = []
     for index, sample in enumerate(samples):
-        turn = turns.get(sample.speaker, 0)
-        turns[sample.speaker] = turn + 1
-        ranked.append((turn, index))
+        ranked.append((turns[sample.speaker], index))
+        turns[sample.speaker] += 1
     chosen = sorted(index for _, index in sorted(ranked)[:limit])
     return tuple(samples[index] for index in chosen)
 
 
-def _joined(
-    group: str, parts: Sequence[Sample], gap_seconds: float, *, reports_pauses: bool
-) -> Sample:
-    gap_samples = round(gap_seconds * SAMPLE_RATE)
+def _joined(group: str, parts: Sequence[Sample], *, reports_pauses: bool) -> Sample:
+    gap_samples = round(CHAPTER_GAP_SECONDS * SAMPLE_RATE)
     words: list[ReferenceWord] = []
     segments: list[ReferenceSegment] = []
     position = 0
@@ -107,8 +99,8 @@ def _joined(
         seconds=(position - gap_samples) / SAMPLE_RATE,
         reference=Reference(
             text=" ".join(part.reference.text for part in parts),
-            words=words if has_times else (),
-            segments=segments,
+            words=tuple(words) if has_times else (),
+            segments=tuple(segments),
         ),
         group=group,
         speaker=parts[0].speaker,

@@ -9,7 +9,7 @@ import attrs
 from wlk_bench.events import FLUSHES, AudioIn, Call, Commit, HypothesisShown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wlk_bench.events import EventLog, TimedText
 
@@ -17,8 +17,6 @@ __all__ = [
     "EmittedWord",
     "Screen",
     "committed_words",
-    "common_prefix",
-    "join_words",
     "screens",
     "transcript",
 ]
@@ -47,23 +45,10 @@ def transcript(log: EventLog) -> str:
 
 def committed_words(log: EventLog, unit: str = "word") -> tuple[EmittedWord, ...]:
     """Return the committed words, or characters; a word is complete with its last token."""
-    return join_words(
-        (
-            (token, commit.audio_time, commit.wall)
-            for commit in log.of(Commit)
-            for token in commit.tokens
-        ),
-        unit,
-    )
-
-
-def join_words(
-    tokens: Iterable[tuple[TimedText, float, float]], unit: str = "word"
-) -> tuple[EmittedWord, ...]:
-    """Join tokens, each with the audio time and the wall time of its emission, to words."""
     joiner = _Joiner(unit)
-    for token, audio_time, wall in tokens:
-        joiner.add(token, audio_time, wall)
+    for commit in log.of(Commit):
+        for token in commit.tokens:
+            joiner.add(token, commit.audio_time, commit.wall)
     return tuple(joiner.words)
 
 
@@ -112,12 +97,6 @@ def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
             hypothesis = event.tokens
     if waiting is not None:
         yield Screen(*waiting, base, joiner.words_from(base, hypothesis, waiting))
-
-
-def common_prefix(before: Sequence[str], after: Sequence[str]) -> int:
-    """Return the number of words that two texts have in common at their beginning."""
-    length = min(len(before), len(after))
-    return next((i for i in range(length) if before[i] != after[i]), length)
 
 
 @attrs.define

@@ -105,7 +105,7 @@ def long_yaal(
     for segment, text, own in zip(segments, texts, owned, strict=True):
         lag = partial(
             yaal,
-            source_seconds=segment.seconds,
+            source_seconds=segment.end - segment.start,
             reference_length=len(text),
             recording_seconds=end - segment.start,
         )

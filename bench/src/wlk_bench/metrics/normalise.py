@@ -16,6 +16,7 @@ NORMALISERS = ("english", "basic", "raw")
 _UNSPACED = frozenset({"zh", "ja", "th", "yue", "lo", "my", "km"})  # scripts without word spaces
 
 
+@lru_cache
 def normaliser(name: str) -> Callable[[str], str]:
     """
     Return the normaliser called *name*.
@@ -33,39 +34,25 @@ def normaliser(name: str) -> Callable[[str], str]:
             f"expected a normaliser, one of {', '.join(NORMALISERS)}; got {name!r}: "
             "choose one with --normaliser"
         )
-    return _loaded(name)
-
-
-@lru_cache(maxsize=3)
-def _loaded(name: str) -> Callable[[str], str]:
-    if name == "raw":
-        return _spaced
+    clean: Callable[[str], str] = str
     if name == "english":
         # Imported here, because it builds a table of 1,700 spellings; it has no type information.
-        from whisper_normalizer import english as whisper  # type: ignore[import-untyped] # noqa: PLC0415
+        from whisper_normalizer import english  # type: ignore[import-untyped] # noqa: PLC0415
 
-        english = whisper.EnglishTextNormalizer()
-        return lambda text: _spaced(english(text))
-    from whisper_normalizer import basic as plain  # noqa: PLC0415 -- brings regex
+        clean = english.EnglishTextNormalizer()
+    elif name == "basic":
+        from whisper_normalizer import basic  # noqa: PLC0415 -- brings regex
 
-    basic = plain.BasicTextNormalizer()
-    return lambda text: _spaced(basic(text))
-
-
-def match_key(word: str) -> str:
-    """Return the key by which words are aligned: the "basic" form without spaces."""
-    return _match_key(word)
+        clean = basic.BasicTextNormalizer()
+    return lambda text: " ".join(clean(text).split())
 
 
 @lru_cache(maxsize=65_536)
-def _match_key(word: str) -> str:
-    return _loaded("basic")(word).replace(" ", "")
+def match_key(word: str) -> str:
+    """Return the key by which words are aligned: the "basic" form without spaces."""
+    return normaliser("basic")(word).replace(" ", "")
 
 
 def unit_of(language: str | None) -> str:
     """Return the unit for *language*: "word", or "char" for scripts without word spaces."""
     return "char" if language in _UNSPACED else "word"
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.split())

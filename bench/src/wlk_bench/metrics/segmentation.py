@@ -90,20 +90,13 @@ class _Similarities:
         }
 
     def of(self, word: str) -> NDArray[np.float64]:
-        """Return the similarity of *word* to each word; see `_similarity`."""
+        """Return the share of letters common to *word* and each word; marks are only like marks."""
         shared = np.zeros(len(self._sizes), dtype=np.int64)
         for letter in self._has.keys() & set(word):
             shared += self._has[letter]
         similarity: NDArray[np.float64] = shared / (len(set(word)) + self._sizes - shared)
         similarity[self._is_mark != (word in _PUNCTUATION)] = -math.inf
         return similarity[self._indices]
-
-
-def _similarity(a: str, b: str) -> float:
-    """Return the share of letters that two words have in common; marks resemble marks alone."""
-    if (a in _PUNCTUATION) != (b in _PUNCTUATION):
-        return -math.inf
-    return len(set(a) & set(b)) / len(set(a) | set(b))
 
 
 def _folded(word: str) -> str:
@@ -120,6 +113,7 @@ def _assigned(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple
     if not reference or not hypothesis:
         return []
     pairs = soft_alignment(reference, hypothesis)
+    rows = _Similarities(hypothesis)
     assigned: list[tuple[int, int]] = []
     last: int | None = None
     ahead: int | None = None
@@ -132,7 +126,7 @@ def _assigned(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple
                 gap_end += 1
             following = pairs[gap_end][0] if gap_end < len(pairs) else None
             before, after = (
-                -math.inf if near is None else _similarity(reference[near], hypothesis[word])
+                -math.inf if near is None else rows.of(reference[near])[word]
                 for near in (last, following)
             )
             if after > before:

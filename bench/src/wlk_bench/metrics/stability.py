@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_bench.events import FLUSHES, AudioIn, Call
-from wlk_bench.metrics.emitted import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +47,10 @@ def erasure(displayed: Iterable[Screen]) -> Erasure:
     shown: list[str] = []
     for screen in displayed:
         before, after = shown[screen.base :], screen.texts
-        erased += len(before) - common_prefix(before, after)
+        kept = 0
+        while kept < min(len(before), len(after)) and before[kept] == after[kept]:
+            kept += 1
+        erased += len(before) - kept
         shown[screen.base :] = after
     return Erasure(erased, len(shown))
 

@@ -12,7 +12,6 @@ from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
     from wlk_bench.events import EventLog
-    from wlk_bench.metrics.statistics import Slope
 
 __all__ = [
     "COUNTERS",
@@ -53,12 +52,11 @@ class RealTime:
     The work of one stream.
 
     `busy_seconds` is the time inside calls of the processor, without waiting, loading and reading
-    audio.  `flush_seconds` is the part of it in flushes, which belong to no tick.
+    audio.  Flushes belong to no tick.
     """
 
     audio_seconds: float
     busy_seconds: float
-    flush_seconds: float
     ticks: tuple[Tick, ...]
 
     @property
@@ -70,7 +68,7 @@ class RealTime:
 def real_time(log: EventLog) -> RealTime:
     """Return the work in *log*; pauses count as audio, because they last as long."""
     ticks: list[Tick] = []
-    busy = flushed = at = 0.0
+    busy = at = 0.0
     for event in log.events:
         if isinstance(event, AudioIn):
             ticks.append(Tick(event.audio_time, event.audio_time - at, 0.0, 0.0))
@@ -81,12 +79,10 @@ def real_time(log: EventLog) -> RealTime:
                 last, late = ticks[-1], event.wall + event.duration - event.audio_time
                 ticks[-1] = Tick(last.audio_time, last.seconds, last.busy + event.duration, late)
             else:
-                flushed += event.duration
                 at = max(at, event.audio_time)
     return RealTime(
         audio_seconds=log.header.audio_seconds,
         busy_seconds=busy,
-        flush_seconds=flushed,
         ticks=tuple(tick for tick in ticks if tick.seconds > 0),
     )
 
@@ -138,21 +134,16 @@ def _count(totals: dict[str, int], call: Call) -> None:
             totals[name] = totals.get(name, 0) + count
 
 
-def memory_slopes(log: EventLog) -> dict[str, Slope | None]:
-    """Return the growth of the bytes of the stream and of the process after the warm-up."""
-    held = [
-        (call.audio_time, call.state_bytes)
+def memory_slopes(log: EventLog) -> dict[str, float | None]:
+    """Return by how much the bytes of the stream and of the process grow in an hour of audio."""
+    states = [
+        (call.audio_time / HOUR, call.state_bytes)
         for call in log.of(Call)
         if call.state_bytes is not None and call.audio_time >= WARMUP_SECONDS
     ]
     resident = [
-        (event.audio_time, event.resident_bytes)
+        (event.audio_time / HOUR, event.resident_bytes)
         for event in log.of(AudioIn)
         if event.resident_bytes is not None and event.audio_time >= WARMUP_SECONDS
     ]
-    return {
-        "state_bytes": slope([time / HOUR for time, _ in held], [size for _, size in held]),
-        "resident_bytes": slope(
-            [time / HOUR for time, _ in resident], [size for _, size in resident]
-        ),
-    }
+    return {"state_bytes_per_hour": slope(states), "resident_bytes_per_hour": slope(resident)}

@@ -63,6 +63,7 @@ def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
         result = json.loads(done.out)
         assert result["text"] == "one two three four five six"
         assert "expected finite samples" in result["incomplete"]
+        assert result["stats"]["audio_seconds"] >= result["tokens"][-1]["end"]
 
 
 def test_a_failure_in_one_of_several_files_leaves_a_valid_array(

@@ -136,8 +136,6 @@ class Resampler:
     input is cut into pieces.  A few milliseconds are held back until `flush`; n samples in give
     round(n * to_rate / rate) samples out altogether.  Where the rates are equal, the samples are
     returned as they are, not copied.
-
-    It is meant for live sources, because `decode_file` resamples by itself.
     """
 
     def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:

@@ -160,28 +160,28 @@ def session_events(
 
     """
     from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings av
-    from wlk_core.session import End, stream  # noqa: PLC0415 -- brings numpy
+    from wlk_core.session import End, Session  # noqa: PLC0415 -- brings numpy
+    from wlk_core.session.event_streams import new_chunker, run_session  # noqa: PLC0415 -- as above
+    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads its model
 
+    chunker = new_chunker(chunk_seconds, SAMPLE_RATE)
     pieces: Iterable[NDArray[np.float32]] = decode_file(outcome.file)
     if realtime:
         pieces = _as_spoken(rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE))))
-    events = stream(
-        backend,
-        STOPS.between(pieces),
-        language=outcome.language,
-        task=task,
-        vad=vad,
-        chunk_seconds=chunk_seconds,
-        **(options or {}),
-    )
+    processor = backend.create_processor(language=outcome.language, task=task, **(options or {}))
+    session = Session(processor, gate=silence_gate(vad))
+    events = run_session(processor, session, STOPS.between(pieces), chunker)
     began = time.perf_counter()
-    with closing(events):
-        for event in events:
-            if isinstance(event, End):
-                outcome.end(event, time.perf_counter() - began)
-            else:
-                outcome.add(event)
-            yield event
+    try:
+        with closing(events):
+            for event in events:
+                if isinstance(event, End):
+                    outcome.end(event, time.perf_counter() - began)
+                else:
+                    outcome.add(event)
+                yield event
+    finally:
+        outcome.stats = outcome.stats or processor.stats  # of one that failed, its work so far
 
 
 def _as_spoken(pieces: Iterable[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:

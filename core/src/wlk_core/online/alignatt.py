@@ -265,7 +265,7 @@ class AlignAttRecognizer:
         count = 0 if waits else self._count_final(fresh, stop, is_final=is_last)
         outside = sum(word.word.is_outside(seconds, end) for word in shifted)
         self.work += hypothesis.work
-        if language.code != self.language and self.language:
+        if language.is_change(self._language):
             window.forget_prompt()
         self._language, self._newest = language, hypothesis
         window.processed = stop

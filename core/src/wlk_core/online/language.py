@@ -8,7 +8,6 @@ import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from wlk_core.processor import WorkCounters
 
@@ -24,7 +23,7 @@ LATEST_SECONDS = 3.0  # of speech, after which words wait no longer
 
 class _Hypothesis(Protocol):
     @property
-    def words(self) -> Sequence[Any]: ...
+    def words(self) -> Sequence[object]: ...
     @property
     def language(self) -> str | None: ...
     @property
@@ -54,6 +53,10 @@ class StreamLanguage:
     def holds_words(self) -> bool:
         """Whether words of the newest hypothesis wait for the language."""
         return self.is_detected_again and not self.is_settled
+
+    def is_change(self, before: StreamLanguage) -> bool:
+        """Return whether the text so far is in another language."""
+        return before.code not in (None, self.code)
 
     def next_utterance(self) -> StreamLanguage:
         """Return the language at the start of an utterance."""
@@ -98,8 +101,8 @@ class StreamLanguage:
             code = self.code or hypothesis.language
         else:
             return hypothesis, attrs.evolve(self, is_detected_again=True)
-        is_change = self.code not in (None, code)
-        if is_change or code != hypothesis.language:
-            again = call("" if is_change else prompt, code)
+        settled = StreamLanguage(code=code, is_settled=True, is_detected_again=True)
+        if settled.is_change(self) or code != hypothesis.language:
+            again = call("" if settled.is_change(self) else prompt, code)
             hypothesis = attrs.evolve(again, work=hypothesis.work + again.work)  # type: ignore[misc]
-        return hypothesis, StreamLanguage(code=code, is_settled=True, is_detected_again=True)
+        return hypothesis, settled

@@ -157,12 +157,13 @@ class LocalAgreementRecognizer:
         window.processed = stop
         if window.prefix and old and is_continued(window.prefix[-1], old[-1]):
             window.retime(attrs.evolve(window.prefix[-1], end=old[-1].end))
-        if language.code != self.language and self.language:
+        if language.is_change(self._language):
             window.forget_prompt()
         self._language, self._newest = language, hypothesis
-        committed = () if language.holds_words else self._policy.update(fresh, audio_end=end)
-        if language.holds_words:
-            self._policy = LocalAgreement(fresh)
+        if not language.holds_words:
+            committed = self._policy.update(fresh, audio_end=end)
+        else:
+            self._policy, committed = LocalAgreement(fresh), ()
         if is_last:
             committed += self._policy.flush()
         window.commit(committed)

@@ -105,7 +105,7 @@ class LongFormRecognizer:
         committed = tuple(words[:count])
         self.work += answer.work
         self.hypothesis = tuple(words[count:])
-        kept_prompt = "" if self.language and language.code != self.language else self._prompt
+        kept_prompt = "" if language.is_change(self._language) else self._prompt
         self._prompt = last_words(kept_prompt + "".join(word.text for word in committed))
         audio.trim(cut)
         self._language = language.committed(answer) if committed else language

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.vad.gate import GateParameters
 
-__all__ = ["AsyncEvents", "astream", "stream"]
+__all__ = ["AsyncEvents", "astream", "new_chunker", "run_session", "stream"]
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def stream(
         OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
 
     """
-    chunker, gate = _chunker(chunk_seconds, sample_rate), silence_gate(vad)
+    chunker, gate = new_chunker(chunk_seconds, sample_rate), silence_gate(vad)
     is_one = isinstance(chunks, np.ndarray) and chunks.ndim == 1
     if is_one or not hasattr(type(chunks), "__iter__"):
         raise AudioFormatError(
@@ -75,7 +75,7 @@ def stream(
             "recording, and astream with an asynchronous iterable"
         )
     processor = backend.create_processor(language=language, task=task, **options)
-    return _run(processor, Session(processor, gate=gate, rate=sample_rate), chunks, chunker)
+    return run_session(processor, Session(processor, gate=gate, rate=sample_rate), chunks, chunker)
 
 
 def astream(
@@ -110,7 +110,7 @@ def astream(
             f"expected an asynchronous iterable of chunks, got {shown(chunks)}; "
             "call stream or transcribe in a thread, with asyncio.to_thread"
         )
-    chunker = _chunker(chunk_seconds, sample_rate)
+    chunker = new_chunker(chunk_seconds, sample_rate)
 
     def opened() -> tuple[OnlineProcessor, Session]:
         gate = silence_gate(vad)
@@ -182,7 +182,7 @@ class AsyncEvents(AsyncIterator[Event]):
             try:
                 piece = await anext(self._pieces, None)
                 piece = None if piece is None else valid_copy(piece)
-            except (AudioFormatError, OSError) as error:  # as in `_run`
+            except (AudioFormatError, OSError) as error:  # as in `run_session`
                 piece, failure = None, error
             self._steps = _steps(self._session, self._chunker, piece, failure)
         if not await self._in_thread(self._step):
@@ -222,12 +222,13 @@ class AsyncEvents(AsyncIterator[Event]):
         return made.result()
 
 
-def _run(
+def run_session(
     processor: OnlineProcessor,
     session: Session,
     chunks: Iterable[NDArray[np.float32]],
     chunker: Chunker,
 ) -> Generator[Event]:
+    """Give *chunks* to the session of *processor*, which is closed at the end; see `stream`."""
     with closing(processor):
         pieces = map(valid_copy, chunks)
         failure: Exception | None = None
@@ -280,7 +281,8 @@ def _work_off(session: Session, failure: Exception | None) -> Iterator[list[Even
         yield events
 
 
-def _chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
+def new_chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
+    """Return what cuts chunks of so many seconds; raise OptionError for an impossible length."""
     seconds = real_number(chunk_seconds)
     if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
         raise OptionError(

@@ -54,7 +54,6 @@ _DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detecto
 
 R = TypeVar("R")
 
-
 # None ends a step: the processor was called, or no work is left.
 Work: TypeAlias = "Generator[Event | None]"
 

@@ -21,16 +21,12 @@ class AudioBuffer:
 
     def __init__(self) -> None:
         self.start = 0  #: number of the first sample still held
+        self.end = 0  #: number of the first sample of the next append
         self._pieces: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)]
-
-    @property
-    def end(self) -> int:
-        """Number of the first sample of the next append."""
-        return self.start + len(self)
 
     def __len__(self) -> int:
         """Count the samples held."""
-        return sum(map(len, self._pieces))
+        return self.end - self.start
 
     @property
     def nbytes(self) -> int:
@@ -40,6 +36,7 @@ class AudioBuffer:
     def append(self, audio: NDArray[np.float32]) -> None:
         """Append a copy of *audio*, float32[n]."""
         self._pieces.append(audio.copy())
+        self.end += len(audio)
 
     def view(self, start: int, end: int) -> NDArray[np.float32]:
         """

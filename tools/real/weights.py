@@ -100,7 +100,7 @@ def read_tensors(path: Path) -> Tensors:
 
     The layout is that of ctranslate2/specs/model_spec.py, little-endian: version, name of the spec,
     its revision, the number of tensors, then of each its name, rank, dimensions, type, length in
-    bytes and data; a text is its length and characters that end in a zero.
+    bytes and data; a string is its length and characters that end in a zero.
     """
     data, position = path.read_bytes(), 0
 

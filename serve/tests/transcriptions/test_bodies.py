@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 import json
 from pathlib import Path
 
@@ -11,8 +12,11 @@ pytest.importorskip("faster_whisper")
 
 from starlette.responses import PlainTextResponse
 
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_conformance.testing.digits import clip_path
+from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
+from wlk_serve.models.service import DiarizerSource
 from wlk_serve.ops.limits import Limits
 from wlk_serve.protocols import RecordingRequest, RecordingRoute, TranscriptionRequest
 
@@ -25,10 +29,15 @@ def open_recording(handshake):
     if "speed" in handshake.query:
         raise RequestError("expected no speed")
     return RecordingRequest(
-        request=TranscriptionRequest(task="transcribe", language="en"),
+        request=TranscriptionRequest(
+            task="transcribe",
+            language="en",
+            response_format="diarized_json" if "speakers" in handshake.query else "json",
+        ),
         answer=lambda name, words, seconds: {
             "id": name,
             "words": [word.text.strip() for word in words],
+            "speakers": [word.speaker for word in words],
             "seconds": seconds,
         },
     )
@@ -61,6 +70,17 @@ def test_the_answer_has_the_words_of_the_recording(digits, post):
     assert (200, [word.text.strip() for word in expected.words]) == (status, record["words"])
     assert expected.duration == pytest.approx(record["seconds"], abs=0.01)
     assert record["id"].startswith("req_")
+
+
+def test_words_have_the_speakers_that_a_diarizer_found(digits, serve, fetch):
+    """Where the protocol asks for them; the second speaker begins after two seconds."""
+    spans = [SpeakerSpan("anna", 0.0, 2.0), SpeakerSpan("bert", 2.0, 60.0)]
+    diarizers = DiarizerSource(lambda: ScriptedDiarizer(spans, max_delay=0.5))
+    with serve(digits, diarizers=diarizers, routes=[ROUTE]) as (address, _):
+        path = "/toy?key=secret&speakers=1"
+        _, text, _ = fetch(address.removesuffix("/v1"), "POST", path, RECORDING)
+
+    assert ["anna", "bert"] == [name for name, _ in groupby(json.loads(text)["speakers"])]
 
 
 @pytest.mark.parametrize(

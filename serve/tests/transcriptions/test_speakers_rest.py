@@ -45,15 +45,6 @@ def request(card, *fields, task="transcribe"):
     return parse_form([("model", "small"), DIARIZED, *fields], card, task)
 
 
-def test_the_words_of_a_protocol_have_their_speakers(card, events):
-    """A word that no span overlaps has none."""
-    transcript = Transcript(request(card))
-    for event in events:
-        transcript.add(event)
-
-    assert [0, "bert", None] == [word.speaker for word in transcript.spoken_words()]
-
-
 def test_diarized_json_has_the_fields_of_openai_and_no_other(card, events):
     """Numbers become letters; `speaker` is a text where it is unknown too; a stream sends them."""
     transcript = Transcript(request(card), speaker_delay=1.0)

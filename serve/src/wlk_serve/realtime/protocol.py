@@ -397,7 +397,7 @@ def _decoded(audio: object) -> bytes:
         raise invalid("audio", "as base64 text", reprlib.repr(audio), code="invalid_type")
     try:
         return binascii.a2b_base64(audio, strict_mode=True)
-    except ValueError:  # also of text that is no ASCII
+    except ValueError:  # also of text that is not ASCII
         raise invalid("audio", "as base64 text", reprlib.repr(audio)) from None
 
 

@@ -18,9 +18,9 @@ from wlk_conformance.compare import (
     words_of,
 )
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.stimuli import white_noise
+from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import check_alone, check_raises, check_spoken
-from wlk_conformance.testing import CELL_SECONDS
+from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import EPS
 from wlk_core.errors import WLKError
 
@@ -190,7 +190,6 @@ class SilenceRules:
     )
     def test_a_pause_changes_no_word(self, wlk: BackendUnderTest) -> None:
         """A pause loses, repeats and joins nothing, also inside a word."""
-        # Pauses inside of words are those of generated sessions.
         stimulus = wlk.speech(5, seed=17, gap=(0.3, 0.5))
         whole = wlk.require_tokens(wlk.solo(stimulus), stimulus)
         off = expected = 0
@@ -207,7 +206,8 @@ class SilenceRules:
             alone = sum(len(words_of(tokens)) for tokens in halves)
             off += abs(len(words_of(driver.tokens)) - alone)
             expected += alone
-        if wlk.is_coded:
+        if isinstance(wlk.speech_source, CodedSpeech):
+            _check_cut_words(wlk, wlk.speech_source)
             return
         if expected < ENOUGH_WORDS:
             raise NotApplicable(f"{expected} words were recognised, {ENOUGH_WORDS} are needed")
@@ -215,6 +215,16 @@ class SilenceRules:
         assert off <= WORD_ERRORS * expected, (
             f"{off} of {expected} words were lost or repeated, against a stream for each half"
         )
+
+
+def _check_cut_words(wlk: BackendUnderTest, source: CodedSpeech) -> None:
+    """Check that a pause inside a word neither loses nor repeats it."""
+    script = [CodedToken(1 + index % 10, 2 + 8 * index, 6) for index in range(4)]
+    stimulus = wlk.log_stimulus(source.script(script))
+    for cells in (12, 14):  # in the second word, which is recognised on one side of the pause
+        for seconds in (0.2, 2.0, 30.0):
+            driver = _paused(wlk, stimulus.cut(cells * CELL_SECONDS), seconds)
+            check_words(stimulus.words, driver.tokens, what=f"a pause of {seconds} s inside a word")
 
 
 def _paused(wlk: BackendUnderTest, parts: Parts, seconds: float) -> StreamDriver:

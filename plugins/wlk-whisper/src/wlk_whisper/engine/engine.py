@@ -130,9 +130,9 @@ class WhisperEngine:
         probability = 1 / float(np.exp(scores - logits[language]).sum())
         # In tenths, rounded down, so that the rounding of a common pass decides nothing: a
         # probability moves by less than half of what the logits do.
-        tenth = min(9, int(10 * probability)) / 10
-        edge = min(probability - tenth, tenth + 0.1 - probability if tenth < 0.9 else 1.0)  # noqa: PLR2004
-        output.rounding.require_lead(2 * edge)
+        probability = min(probability, 0.95)  # where no choice is close to the next tenth
+        tenth = int(10 * probability) / 10
+        output.rounding.require_lead(2 * min(probability - tenth, tenth + 0.1 - probability))
         return language, tenth
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:

@@ -13,8 +13,7 @@ from wlk_bench.environment import resident_bytes
 from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedText
 from wlk_core.audio import rechunk
 from wlk_core.errors import BackendError
-from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.session.calls import attempt
+from wlk_core.processor import SAMPLE_RATE, WorkCounters, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

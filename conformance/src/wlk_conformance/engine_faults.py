@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.seams import SupportsEngineCalls
-from wlk_core.online.engine_batches import EngineBatches
+from wlk_core.online.engine_calls import EngineBatches
 from wlk_core.plugins import AlignedHypothesis, AlignedWord, Hypothesis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wlk_core.online.engine_calls import EngineCalls, EngineRun
 
@@ -203,11 +203,11 @@ class _HeldBatches(EngineBatches):
         self._faults = faults
 
     def call(
-        self, function: Callable[[Sequence[Any]], Sequence[Any]], argument: Any, *, caller: Hashable
+        self, run: Callable[[Sequence[Any]], Sequence[Any]], argument: Any, *, kind: object
     ) -> Any:
         """Hold the call, and then let it wait for the engine."""
         self._faults.hold()
-        return super().call(function, argument, caller=caller)
+        return super().call(run, argument, kind=kind)
 
     def gather(self) -> None:
         """Wait for `together` calls, however long that takes."""

@@ -13,7 +13,6 @@ import numpy as np
 from faulty_backends.base import FaultyStream, by_tests, each, edit, in_sessions
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core.plugins import Hypothesis, LoadedBackend, LocalAgreementRecognizer, ModelNotFoundError
-from wlk_core.streaming import LocalAgreement
 
 
 class Matcher:
@@ -163,49 +162,39 @@ for rule, name, stream, sentence in (
 class SpoiledStream(FaultyStream):
     """A stream whose recognizer is spoiled, where it is one of LocalAgreement."""
 
-    policy = LocalAgreement
-
     def begin(self):
         recognizer = self.stream._recognizer
         if isinstance(recognizer, LocalAgreementRecognizer):
             self.spoil(recognizer)
-
-    def spoil(self, recognizer):
-        """Replace the policy now and after each utterance."""
-        end_utterance = recognizer.end_utterance
-
-        def replaced(committed_text):
-            end_utterance(committed_text)
-            recognizer._policy = self.policy()
-
-        recognizer.end_utterance = replaced
-        recognizer._policy = self.policy()
-
-
-class _HastyAgreement(LocalAgreement):
-    def update(self, words):
-        agreed = super().update(words)
-        return agreed + super().force(1) if agreed else agreed
 
 
 @in_sessions("IN-05")
 class CommitsWordThatIsNotAgreed(SpoiledStream):
     """Commits the word after those on which two hypotheses agree."""
 
-    policy = _HastyAgreement
+    def spoil(self, recognizer):
+        count_final = recognizer._count_final
 
+        def hasty(words, stop):
+            agreed = count_final(words, stop)
+            return agreed + bool(agreed)
 
-class _ForgetfulAgreement(LocalAgreement):
-    def force(self, count):
-        forced = super().force(count)
-        return () if self.hypothesis else forced
+        recognizer._count_final = hasty
 
 
 @in_sessions("IN-05")
 class DropsForcedWords(SpoiledStream):
     """Drops the words that it must commit because its window is full."""
 
-    policy = _ForgetfulAgreement
+    def spoil(self, recognizer):
+        window = recognizer._window
+        bound = window.bound
+
+        def forgetful(upcoming, *, is_quiet):
+            bound(upcoming, is_quiet=is_quiet)
+            return 0
+
+        window.bound = forgetful
 
 
 @in_sessions("IN-05")

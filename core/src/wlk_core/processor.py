@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
+from wlk_core.errors import BackendError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -22,7 +27,10 @@ __all__ = [
     "SupportsSpeakerTurns",
     "SupportsTickSkipping",
     "WorkCounters",
+    "attempt",
 ]
+
+logger = logging.getLogger(__name__)
 
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
@@ -194,3 +202,21 @@ class SupportsTickSkipping(Protocol):
     def skip_ticks(self, *, is_skipping: bool) -> None:
         """Decode only at the latest tick that is due, while `is_skipping`; at any time."""
         ...
+
+
+def attempt(call: Callable[[], Emission]) -> Emission:
+    """
+    Make an exclusive call, and up to MAX_RETRIES times again while its failures are retryable.
+
+    Raises:
+        BackendError: the last failure, or one after which the backend made the call again itself.
+
+    """
+    for _ in range(MAX_RETRIES):
+        try:
+            return call()
+        except BackendError as error:
+            if not error.retryable or error.is_exhausted:
+                raise
+            logger.warning("%s", error)
+    return call()

@@ -78,7 +78,7 @@ class Transcript:
         return self.tokens[-1].end if self.tokens else None
 
 
-@attrs.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, order=False)
 class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples allow no named slots
     """
     The result of one call of an online processor.
@@ -91,7 +91,7 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
 
         tokens, processed_up_to = stream.process_iter()
 
-    Equality and hash include `stable_up_to`; an emission never equals a plain tuple.
+    So it equals a plain pair of these values, and another emission only with its `stable_up_to`.
     """
 
     committed: tuple[ASRToken, ...]
@@ -105,37 +105,17 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
         del stable_up_to  # an attribute only, set by the constructor that attrs generates
         return super().__new__(cls, (committed, processed_up_to))
 
-    def replace(
-        self,
-        *,
-        committed: tuple[ASRToken, ...] | None = None,
-        processed_up_to: float | None = None,
-        stable_up_to: float | None = None,
-    ) -> Emission:
-        """Return a copy with other values; mypy accepts no tuple as an argument of attrs.evolve."""
-        return Emission(
-            self.committed if committed is None else committed,
-            self.processed_up_to if processed_up_to is None else processed_up_to,
-            self.stable_up_to if stable_up_to is None else stable_up_to,
-        )
+    def replace(self, **changes: Any) -> Emission:
+        """Return a copy with other values."""
+        return Emission(**attrs.asdict(self, recurse=False) | changes)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return the arguments with which pickle and copy make the same emission."""
         return attrs.astuple(self, recurse=False)
 
-    def __eq__(self, other: object) -> bool:
-        """Compare all three attributes."""
-        if not isinstance(other, Emission):
-            return False
-        return attrs.astuple(self, recurse=False) == attrs.astuple(other, recurse=False)
-
-    def __ne__(self, other: object) -> bool:
-        """Negate equality, because the tuple's own comparison leaves out `stable_up_to`."""
-        return not self == other
-
     def __hash__(self) -> int:
-        """Hash all three attributes."""
-        return hash(attrs.astuple(self, recurse=False))
+        """Hash the pair, which an emission equals."""
+        return super().__hash__()
 
 
 @attrs.frozen

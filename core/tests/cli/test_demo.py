@@ -23,7 +23,7 @@ def sample(monkeypatch, save, spoken):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_core.vad.gate.SileroDetector", Everything)
+    monkeypatch.setattr("wlk_core.vad.SileroDetector", Everything)
 
 
 def test_the_demo_prints_words_with_their_times_and_figures(command):

@@ -102,7 +102,7 @@ def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR
         seen.append(lengths)
         return SilenceGate(_detector, **lengths)
 
-    monkeypatch.setattr("wlk_core.vad.gate.SilenceGate", gate)
+    monkeypatch.setattr("wlk_core.vad.SilenceGate", gate)
     microphone([])
     start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
     options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")

@@ -113,7 +113,7 @@ def test_pauses_are_silences(command, save, spoken, monkeypatch):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_core.vad.gate.SileroDetector", Loudness)
+    monkeypatch.setattr("wlk_core.vad.SileroDetector", Loudness)
     path = save("a.wav", spoken(1, 2), np.zeros(64000), spoken(3))
 
     result = json.loads(command("transcribe", path, "--format", "json").out)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wlk_core.online.engine_batches import BATCHES_WITHOUT_WAIT, MAX_BATCH, EngineBatches
+from wlk_core.online.engine_calls import BATCHES_WITHOUT_WAIT, MAX_BATCH, EngineBatches
 from wlk_core.plugins import EngineCalls
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def held(batches: EngineBatches, pool: ThreadPoolExecutor, count: int) -> Iterat
         assert go_on.wait(PATIENCE)
         return numbers
 
-    holding = pool.submit(batches.call, hold, 0, caller="the test")
+    holding = pool.submit(batches.call, hold, 0, kind="the test")
     assert running.wait(PATIENCE)
     yield
     with batches.arrival:
@@ -132,11 +132,11 @@ def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecut
 
     batches = EngineBatches()
     with held(batches, threads, 2):
-        futures = [threads.submit(batches.call, interrupted, n, caller=n) for n in (1, 2)]
+        futures = [threads.submit(batches.call, interrupted, n, kind=1) for n in (1, 2)]
     errors = [future.exception(PATIENCE) for future in futures]
 
     assert {"KeyboardInterrupt", "NoneType"} == {type(error).__name__ for error in errors}
-    assert 5 == batches.call(interrupted, 5, caller=1)
+    assert 5 == batches.call(interrupted, 5, kind=1)
 
 
 def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:
@@ -159,7 +159,7 @@ def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
     batches = EngineBatches()
     with ThreadPoolExecutor(MAX_BATCH + 1) as many:
         with held(batches, threads, MAX_BATCH + 1):
-            futures = [many.submit(batches.call, count, n, caller=n) for n in range(MAX_BATCH + 1)]
+            futures = [many.submit(batches.call, count, n, kind=1) for n in range(MAX_BATCH + 1)]
         assert list(range(MAX_BATCH + 1)) == [future.result(PATIENCE) for future in futures]
 
     assert [MAX_BATCH, 1] == sizes
@@ -167,7 +167,7 @@ def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
 
 def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) -> None:
     """A caller that is alone never waits, and a wait in vain is not repeated for a while."""
-    batches = EngineBatches()
+    batches, streams = EngineBatches(), [partial(engine.double) for _ in range(2)]
     waits: list[bool] = []
 
     def wait_for(predicate: Callable[[], bool], seconds: float | None = None) -> bool:
@@ -177,10 +177,10 @@ def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) 
 
     batches.arrival.wait_for = wait_for  # type: ignore[method-assign,assignment]
     for _ in range(3):
-        batches.call(engine.double, 1, caller="a")
+        batches.call(streams[0], 1, kind="double")
     alone = list(waits)
     for turn in range(BATCHES_WITHOUT_WAIT + 4):
-        batches.call(engine.double, 1, caller="ab"[turn % 2])
+        batches.call(streams[turn % 2], 1, kind="double")
 
     assert [False] * 3 == alone
     assert [False, False, True, True] == waits[3:]
@@ -196,8 +196,8 @@ def test_a_leader_that_is_interrupted_before_its_run_lets_the_next_call_lead(mon
 
     monkeypatch.setattr(EngineBatches, "_lead", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        batches.call(Engine().double, 1, caller="first")
+        batches.call(Engine().double, 1, kind=1)
 
     with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(batches.call, Engine().double, 2, caller="second")
+        answer = threads.submit(batches.call, Engine().double, 2, kind=1)
         assert 4 == answer.result(PATIENCE)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.processor import MAX_RETRIES
-from wlk_core.session.calls import attempt
+from wlk_core.processor import MAX_RETRIES, attempt
 from wlk_core.tokens import Emission
 
 EMISSION = Emission((), 1.0, 1.0)

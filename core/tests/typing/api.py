@@ -31,6 +31,7 @@ from wlk_core import (
 )
 from wlk_core.audio import Resampler, audio_duration, decode_file
 from wlk_core.captions import srt_text, vtt_text
+from wlk_core.processor import attempt
 from wlk_core.segments import Segment
 from wlk_core.session import (
     AudioGap,
@@ -54,7 +55,6 @@ from wlk_core.session import (
     stream,
     transcribe,
 )
-from wlk_core.session.calls import attempt
 from wlk_core.vad import SilenceGate, SileroDetector
 
 if TYPE_CHECKING:

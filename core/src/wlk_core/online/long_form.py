@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ class LongFormRecognizer:
         window = audio.view(audio.start, stop)
         start, end = audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
         answer, language = self._language.decode(
-            lambda prompt, code: self._transcribe(window, prompt=prompt, language=code),
+            partial(self._transcribe, window),
             self._prompt.strip(),
             speech_seconds=lambda answer: end - start - answer.words[0].start,
             is_last=True,  # the language of a window is final
@@ -108,8 +109,8 @@ class LongFormRecognizer:
         kept_prompt = "" if language.is_change(self._language) else self._prompt
         self._prompt = last_words(kept_prompt + "".join(word.text for word in committed))
         audio.trim(cut)
-        self._language = language.committed(answer) if committed else language
-        outside = sum(word.is_outside(start, end) for word in shifted)
+        self._language = language.committed(answer.language) if committed else language
+        outside = sum(word.is_outside(end - start) for word in answer.words)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
 
     def end_utterance(self, committed_text: str) -> None:

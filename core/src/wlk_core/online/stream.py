@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from fractions import Fraction
 import logging
 import math
 import threading
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core.audio.convert import ValidAudio
 from wlk_core.errors import (
     BackendError,
     ClockError,
@@ -194,7 +196,7 @@ class OnlineStream:
             self._feed_audio(until)
             if steps == 0 and self._utterance_samples:
                 return
-            is_silence = self._input.at_silence()
+            is_silence = isinstance(self._input.next, Fraction)
             ends = is_last or is_silence
             if self._utterance_samples and self._step(is_last=ends) is not None:
                 steps -= 1
@@ -208,13 +210,12 @@ class OnlineStream:
             self._pass_silences()
 
     def _feed_audio(self, until: int) -> None:
-        before = self._input.taken
-        try:
-            self._input.take_audio(until, self._recognizer.feed)
-        finally:  # an interrupt may come after some arrays were fed
-            fed = self._input.taken - before
-            self._utterance_samples += fed
-            self._may_have_steps |= fed > 0
+        while self._input.taken < until and isinstance(audio := self._input.next, ValidAudio):
+            self._recognizer.feed(audio)
+            # Now, and not after the loop: an interrupt may come after some pieces were fed.
+            self._utterance_samples += len(audio)
+            self._may_have_steps = True
+            self._input.take()
         self._fed_time = self._input.taken_time()
 
     def _step(self, *, is_last: bool) -> Step | None:
@@ -243,7 +244,7 @@ class OnlineStream:
     def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
         """Count the words that lie outside the audio; the first of a stream is logged."""
         length = utterance.end - utterance.origin
-        outside = [word for word in step.committed if word.is_outside(0.0, length)]
+        outside = [word for word in step.committed if word.is_outside(length)]
         count = step.misplaced_words + len(outside)
         if count and not self._misplaced_words:
             _LOGGER.warning(
@@ -265,7 +266,7 @@ class OnlineStream:
 
     def _pass_silences(self) -> None:
         """Move the clock over the silences that are next in line; the utterance must be empty."""
-        while self._input.at_silence():
+        while isinstance(self._input.next, Fraction):
             self._input.take()
         self._start_utterance()
 

@@ -18,14 +18,14 @@ from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.events import End, Event, Failure
 from wlk_core.session.session import Session
 from wlk_core.untrusted import real_number, shown
-from wlk_core.vad.gate import silence_gate
+from wlk_core.vad import silence_gate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.vad.gate import GateParameters
+    from wlk_core.vad import GateParameters
 
 __all__ = ["AsyncEvents", "astream", "new_chunker", "run_session", "stream"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.audio.pcm import PcmConverter
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
-from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
+from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.worker import Worker
 from wlk_core.untrusted import real_number, shown
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import Event
-    from wlk_core.vad.gate import SilenceGate
+    from wlk_core.vad import SilenceGate
 
 __all__ = ["Session"]
 
@@ -187,7 +187,7 @@ class Session:
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
-        self._queue.put(Mark(name))
+        self._queue.put(name)
 
     def end_audio(self) -> None:
         """Declare that no more audio will come; may be called again."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wlk_core.audio.source import AudioPath
     from wlk_core.backend import Backend
     from wlk_core.tokens import ASRToken, Silence
-    from wlk_core.vad.gate import GateParameters
+    from wlk_core.vad import GateParameters
 
 __all__ = ["Transcription", "transcribe"]
 

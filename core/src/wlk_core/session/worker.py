@@ -12,7 +12,7 @@ import numpy as np
 
 from wlk_core.audio.convert import sealed
 from wlk_core.errors import BackendError
-from wlk_core.online.input_queue import Command, Mark
+from wlk_core.online.input_queue import Command
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsTickSkipping
 from wlk_core.session.events import (
     AudioGap,
@@ -30,7 +30,7 @@ from wlk_core.session.events import (
     Translation,
 )
 from wlk_core.tokens import Emission, Silence
-from wlk_core.vad.gate import SilenceEnded, SilenceStarted, SpeechAudio
+from wlk_core.vad import SilenceEnded, SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import EndpointReason, Event
     from wlk_core.tokens import ASRToken
-    from wlk_core.vad.gate import GateEvent, SilenceGate
+    from wlk_core.vad import GateEvent, SilenceGate
 
 __all__ = ["Work", "Worker"]
 
@@ -119,8 +119,8 @@ class Worker:
                     return
                 elif isinstance(item, Command):
                     yield from self._commit_utterance()
-                elif isinstance(item, Mark):
-                    yield self._marked(item.name)
+                elif isinstance(item, str):
+                    yield self._marked(item)
                 elif isinstance(item, Fraction):
                     yield from self._pass_gap(round(item * SAMPLE_RATE))
                 else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_core.streaming.alignatt import AlignAtt
 from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.energy import (
     EnergyContour,
@@ -12,8 +11,8 @@ from wlk_core.streaming.energy import (
     lowest_energy_sample,
     true_runs,
 )
-from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel, mel_filters
+from wlk_core.streaming.policies import AlignAtt, count_agreed, split_overlap
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
 from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
@@ -24,11 +23,11 @@ __all__ = [
     "AudioBuffer",
     "BoundedWindow",
     "EnergyContour",
-    "LocalAgreement",
     "LogMel",
     "Loop",
     "Word",
     "background_level",
+    "count_agreed",
     "find_loop",
     "is_unspaced",
     "joined",

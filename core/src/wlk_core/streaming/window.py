@@ -85,7 +85,7 @@ class BoundedWindow(Generic[T]):
         kept_seconds: float = 0.0,
         cut_samples: int = 1,
     ) -> None:
-        self._word_of = word_of
+        self.word_of = word_of
         # Engines differ in what they do with the prefix, and so does the boundary between old and
         # new words; see _commit_boundary and _cut_boundary.
         self._prefix_is_forced = prefix_is_forced
@@ -115,7 +115,7 @@ class BoundedWindow(Generic[T]):
         """Return how many samples from `start` on are the end of a word that became prompt."""
         end = self.dropped_end
         if self.prefix:
-            end = min(end, self._word_of(self.prefix[0]).start)
+            end = min(end, self.word_of(self.prefix[0]).start)
         # A word of twice MAX_REMAINDER is an alignment error, and other words may lie in its time.
         seconds = end - self.start / SAMPLE_RATE
         return round(seconds * SAMPLE_RATE) if 0 < seconds < MAX_REMAINDER else 0
@@ -128,7 +128,7 @@ class BoundedWindow(Generic[T]):
     @property
     def nbytes(self) -> int:
         """Bytes of audio and text held, the prompt at its bound."""
-        text = sum(len(self._word_of(item).text) for item in self.prefix)
+        text = sum(len(self.word_of(item).text) for item in self.prefix)
         return self.buffer.nbytes + PROMPT_CHARACTERS + text
 
     def reset(self, committed_text: str) -> None:
@@ -167,13 +167,13 @@ class BoundedWindow(Generic[T]):
         """Append committed words to the prefix."""
         if items:
             self.prefix += tuple(items)
-            boundary = self._commit_boundary(self._word_of(items[-1]))
+            boundary = self._commit_boundary(self.word_of(items[-1]))
             self.overlap_end = max(self.overlap_end, boundary)
 
     def retime(self, item: T) -> None:
         """Replace the last committed word by *item*, the same word with newer times."""
         self.prefix = (*self.prefix[:-1], item)
-        self.overlap_end = max(self.overlap_end, self._commit_boundary(self._word_of(item)))
+        self.overlap_end = max(self.overlap_end, self._commit_boundary(self.word_of(item)))
 
     def bound(self, upcoming: Sequence[T], *, is_quiet: bool) -> int:
         """
@@ -195,12 +195,12 @@ class BoundedWindow(Generic[T]):
         if self.processed - self.start <= self._max_samples:
             return 0
         half = (self.start + self.processed) / 2 / SAMPLE_RATE
-        count = sum(self._word_of(item).end <= half for item in upcoming)
+        count = sum(self.word_of(item).end <= half for item in upcoming)
         self.commit(upcoming[:count])
         upcoming = upcoming[count:]
         after_prefix = self._cut_after_prefix(upcoming) if self.prefix else 0
         # Up to the next word the engine has recognised nothing more.
-        following = self._word_of(upcoming[0]).start if upcoming else half
+        following = self.word_of(upcoming[0]).start if upcoming else half
         self._trim(max(after_prefix, self._forced_cut(following)), upcoming)
         return count
 
@@ -211,7 +211,7 @@ class BoundedWindow(Generic[T]):
             return cut
         # A committed word there is kept whole: an engine that transcribes all of the window could
         # take its rest for a word.
-        words = (self._word_of(item) for item in self.prefix)
+        words = (self.word_of(item) for item in self.prefix)
         word = next((w for w in words if (w.end + SEARCH_SECONDS) * SAMPLE_RATE > cut), None)
         return cut if word is None else min(cut, self._cut_before(word.start))
 
@@ -221,8 +221,8 @@ class BoundedWindow(Generic[T]):
 
         The word is the last one that *kept* seconds of audio follow.
         """
-        words = [self._word_of(item) for item in self.prefix]
-        following = self._word_of(upcoming[0]).start if upcoming else None
+        words = [self.word_of(item) for item in self.prefix]
+        following = self.word_of(upcoming[0]).start if upcoming else None
         audio_end = self.processed / SAMPLE_RATE - max(kept, 1.5 * SEARCH_SECONDS)
         # A word up to the end of the audio may go on after it, and counts as what follows.
         while words and words[-1].end > audio_end:
@@ -263,12 +263,12 @@ class BoundedWindow(Generic[T]):
         sample = self._on_whole_cut(max(self.start, sample))
         self.buffer.trim(sample)
         cut = sample / SAMPLE_RATE
-        count = sum(self._is_dropped(self._word_of(item), cut) for item in self.prefix)
+        count = sum(self._is_dropped(self.word_of(item), cut) for item in self.prefix)
         if count:
-            words = [self._word_of(item) for item in self.prefix[:count]]
+            words = [self.word_of(item) for item in self.prefix[:count]]
             self.prefix = self.prefix[count:]
             self._prompt = last_words(self._prompt + "".join(word.text for word in words))
-            following = self._word_of(upcoming[0]) if upcoming else None
+            following = self.word_of(upcoming[0]) if upcoming else None
             end = words[-1].end if following is None else min(words[-1].end, following.start)
             self.dropped_end = max(cut, end)
             self.overlap_end = self._cut_boundary(cut, following)

@@ -32,13 +32,13 @@ class Word:
         """The time halfway between start and end."""
         return (self.start + self.end) / 2
 
-    def is_outside(self, start: float, end: float) -> bool:
+    def is_outside(self, seconds: float) -> bool:
         """
-        Return whether the word begins more than MISPLACED_SECONDS outside *start* to *end*.
+        Return whether the word begins more than MISPLACED_SECONDS outside *seconds* of audio.
 
         Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
         """
-        return not start - MISPLACED_SECONDS <= self.start <= end + MISPLACED_SECONDS
+        return not -MISPLACED_SECONDS <= self.start <= seconds + MISPLACED_SECONDS
 
     def may_continue(self, audio_end: float) -> bool:
         """Return whether audio after *audio_end* may add to this word, the last of a hypothesis."""

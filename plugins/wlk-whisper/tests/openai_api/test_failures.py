@@ -10,7 +10,7 @@ from api_server import FAULTS, response, transcribe
 
 from wlk_conformance.testing import load_clip
 from wlk_core import BackendError
-from wlk_core.session.calls import attempt
+from wlk_core.processor import attempt
 
 AUDIO = load_clip("demo").audio[:16_000]
 

@@ -1,13 +1,21 @@
 """
-LocalAgreement: text is final when two consecutive hypotheses agree on it.
+Which words of a hypothesis are final: LocalAgreement and AlignAtt.
 
-Liu, Spanakis and Niehues, "Low-latency sequence-to-sequence speech recognition and translation by
-partial hypothesis selection" (Interspeech 2020); for Whisper: Machacek, Dabre and Bojar, "Turning
-Whisper into real-time transcription system" (2023).
+LocalAgreement: text is final when two consecutive hypotheses agree on it.  Liu, Spanakis and
+Niehues, "Low-latency sequence-to-sequence speech recognition and translation by partial hypothesis
+selection" (Interspeech 2020); for Whisper: Machacek, Dabre and Bojar, "Turning Whisper into
+real-time transcription system" (2023).
+
+AlignAtt: a token is final unless the decoder attended to the end of the audio when it emitted it.
+Papi, Turchi and Negri, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for
+Simultaneous Speech Translation" (Interspeech 2023); for Whisper: Wang et al., "Simul-Whisper:
+Attention-Guided Streaming Whisper with Truncation Detection" (Interspeech 2024).  The test for
+attention that jumps back is that of SimulStreaming (Machacek and Polak, 2025).
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 import unicodedata
 
@@ -18,48 +26,27 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming.words import Word
 
-__all__ = ["LocalAgreement", "is_continued", "split_overlap"]
+__all__ = ["AlignAtt", "count_agreed", "is_continued", "split_overlap"]
 
 BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
 LONG_WORD = 0.8  # seconds; the end of a longer word may lie in the pause after it
 
 
-@attrs.define
-class LocalAgreement:
+def count_agreed(before: Sequence[Word], words: Sequence[Word]) -> int:
     """
-    The policy with n = 2: the longest common prefix of two hypotheses is committed.
+    Return how many of *words* are final: the longest common prefix of two hypotheses.
 
     Words are compared by their letters, because a comma or capital that comes and goes must not
-    delay a word.  Text and times are those of the newer hypothesis.  Its last word is not
-    final as long as it may continue: where the audio ends inside a word, two hypotheses in a row
-    may agree on a misrecognition of its first half.
+    delay a word.
+
+    Args:
+        before: the hypothesis before, without the words committed since.
+        words: the newest hypothesis, without its committed words and without a last word that
+            later audio may continue.
+
     """
-
-    hypothesis: tuple[Word, ...] = ()  #: what the last update did not commit
-
-    def update(self, words: Sequence[Word], *, audio_end: float) -> tuple[Word, ...]:
-        """
-        Compare with the newest hypothesis, without its committed words; return the final words.
-
-        The hypothesis is of audio up to *audio_end* seconds.
-        """
-        whole = words[:-1] if words and words[-1].may_continue(audio_end) else words
-        agreed = 0
-        for known, new in zip(self.hypothesis, whole, strict=False):
-            if letters(known.text) != letters(new.text):
-                break
-            agreed += 1
-        self.hypothesis = tuple(words[agreed:])
-        return tuple(words[:agreed])
-
-    def force(self, count: int) -> tuple[Word, ...]:
-        """Commit the first *count* words of the hypothesis without waiting for agreement."""
-        forced, self.hypothesis = self.hypothesis[:count], self.hypothesis[count:]
-        return forced
-
-    def flush(self) -> tuple[Word, ...]:
-        """Commit the whole hypothesis: no more audio will change it."""
-        return self.force(len(self.hypothesis))
+    pairs = zip(before, words, strict=False)
+    return sum(takewhile(bool, (letters(old.text) == letters(new.text) for old, new in pairs)))
 
 
 def split_overlap(
@@ -124,3 +111,42 @@ def letters(text: str) -> str:
         return stripped.lower()
     kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
     return kept.casefold() or stripped
+
+
+@attrs.frozen(kw_only=True)
+class AlignAtt:
+    """The policy: the attended frame of each token in, the number of final tokens out."""
+
+    border_frames: int  #: a final token attends to none of the last frames of the audio
+    rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
+
+    def count_final(
+        self,
+        frames_of_tokens: Sequence[int],
+        *,
+        frames: int,
+        last_frame: int = 0,
+    ) -> int:
+        """
+        Return how many tokens, from the first one on, are final.
+
+        The first token that attends to the last `border_frames` frames may change with the next
+        audio, and so may every token after it.  The same holds for the first token that attends
+        more than `rewind_frames` before the farthest final one.
+
+        Args:
+            frames_of_tokens: for each token after the final tokens of earlier calls, the frame that
+                the decoder attended to most.  Frames count from the start of the utterance, so
+                that trimming a buffer changes none.
+            frames: how many frames the utterance has so far.
+            last_frame: the farthest frame that a final token of an earlier call attended to.
+
+        """
+        farthest = last_frame
+        for count, frame in enumerate(frames_of_tokens):
+            if frame >= frames - self.border_frames:
+                return count
+            if frame < farthest - self.rewind_frames:
+                return count
+            farthest = max(farthest, frame)
+        return len(frames_of_tokens)

@@ -1,4 +1,4 @@
-"""LocalAgreement and the removal of overlap by time."""
+"""Which words are final, and which were committed before: policies and the removal of overlap."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import LocalAgreement, Word, split_overlap
+from wlk_core.streaming import AlignAtt, Word, count_agreed, split_overlap
 
+POLICIES = st.builds(AlignAtt, border_frames=st.integers(0, 30), rewind_frames=st.integers(0, 60))
+FRAMES = st.lists(st.integers(0, 200), max_size=12)
 TEXTS = st.lists(st.sampled_from([" one", " two", " seven"]), max_size=8)
 
 
@@ -18,58 +20,38 @@ def spoken(texts, *, gap=0.2, length=0.3):
     return [Word(index * step, index * step + length, text) for index, text in enumerate(texts)]
 
 
+@given(POLICIES, FRAMES, st.integers(0, 220), st.integers(0, 200), st.integers(0, 10**6))
+def test_the_final_tokens_are_those_before_the_first_that_may_change(
+    policy, tokens, frames, last_frame, shift
+):
+    """The definition, one token at a time, wherever the utterance began."""
+
+    def may_change(index):
+        farthest = max([last_frame, *tokens[:index]])
+        is_at_border = tokens[index] >= frames - policy.border_frames
+        return is_at_border or tokens[index] < farthest - policy.rewind_frames
+
+    changing = [index for index in range(len(tokens)) if may_change(index)]
+    later = [frame + shift for frame in tokens]
+    count = policy.count_final(later, frames=frames + shift, last_frame=last_frame + shift)
+
+    assert min(changing, default=len(tokens)) == count
+
+
 @given(TEXTS, TEXTS)
-def test_the_common_prefix_of_two_hypotheses_is_committed(first, second):
-    """The longest common prefix is committed, but for the last word of the newer hypothesis."""
-    policy = LocalAgreement()
-    policy.update(spoken(first), audio_end=0.0)
-    committed = policy.update(spoken(second), audio_end=0.0)
-    common = 0
-    while common < min(len(first), len(second) - 1) and first[common] == second[common]:
-        common += 1
+def test_the_common_prefix_of_two_hypotheses_is_final(first, second):
+    """The longest one, and not a word more."""
+    agreed = count_agreed(spoken(first), spoken(second))
 
-    assert second[:common] == [word.text for word in committed]
-    assert second[common:] == [word.text for word in policy.hypothesis]
-
-
-@given(st.lists(TEXTS, min_size=1, max_size=8))
-def test_committed_and_hypothesis_are_the_newest_text(tails):
-    """Every word of the newest hypothesis is committed or shown, once and in order."""
-    policy, committed = LocalAgreement(), []
-    for tail in tails:
-        newest = [*committed, *tail]
-        committed += [
-            word.text for word in policy.update(spoken(newest)[len(committed) :], audio_end=0.0)
-        ]
-
-        assert newest == [*committed, *(word.text for word in policy.hypothesis)]
+    assert first[:agreed] == second[:agreed]
+    assert first[agreed : agreed + 1] != second[agreed : agreed + 1] or agreed == len(first)
 
 
 def test_words_agree_by_their_letters():
     """A comma or a capital that comes and goes does not hold a word back."""
-    policy = LocalAgreement()
-    policy.update(spoken([" Hello,", " world", " of"]), audio_end=0.0)
-    newer = [" hello", " world.", " Often"]
+    before = [" Hello,", " world", " of"]
 
-    assert [" hello", " world."] == [w.text for w in policy.update(spoken(newer), audio_end=0.0)]
-
-
-def test_a_last_word_waits_for_the_next_one_or_a_flush():
-    """Two hypotheses may agree on what a model made of the first half of a word."""
-    policy = LocalAgreement()
-    policy.update(spoken([" the", " wind"]), audio_end=0.0)
-
-    assert [" the"] == [w.text for w in policy.update(spoken([" the", " wind"]), audio_end=0.0)]
-    assert [" wind"] == [w.text for w in policy.flush()]
-
-
-def test_a_last_word_is_final_once_a_second_without_words_follows():
-    """Audio without a pause that a gate would report holds no word back."""
-    policy = LocalAgreement()
-    policy.update(spoken([" the", " wind"]), audio_end=1.0)
-    agreed = policy.update(spoken([" the", " wind"]), audio_end=1.9)
-
-    assert [" the", " wind"] == [word.text for word in agreed]
+    assert 2 == count_agreed(spoken(before), spoken([" hello", " world.", " Often"]))
 
 
 @given(

@@ -314,7 +314,7 @@ class BatchingBackend(FaultyBackend):
 
     def __init__(self):
         super().__init__()
-        self._engine_calls = TogetherCalls(self)
+        self.engine_calls = TogetherCalls(self)
 
     @property
     def is_together(self):

@@ -78,19 +78,13 @@ class LoadedBackend(Generic[E]):
     ) -> None:
         self._spec = spec
         self._engine: E | None = engine
-        self._engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
+        #: The engine calls of all streams: counted, and intercepted by tests.
+        self.engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
         self._release = release
         self._closing = threading.Lock()
         self.model: str | None = None  #: as it was named to the registry, which sets it
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._title}>"
-
-    @property
-    def _title(self) -> str:
-        return f"{self._spec.name}, model {self.model or self._spec.default_model}"
 
     @property
     def spec(self) -> BackendSpec:
@@ -111,11 +105,6 @@ class LoadedBackend(Generic[E]):
             raise StreamClosed("the backend is closed; load it again")
         return engine
 
-    @property
-    def engine_calls(self) -> EngineCalls:
-        """The engine calls of all streams: counted, and intercepted by tests."""
-        return self._engine_calls
-
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
@@ -134,8 +123,8 @@ class LoadedBackend(Generic[E]):
             language=language, task=task, policy=values.get("policy"), options=values
         )
         with engine_errors(f"{self._spec.name} could not open a stream"):
-            make_recognizer = self._open_stream(engine, config, self._engine_calls)
-        return OnlineStream(make_recognizer, title=self._title)
+            make_recognizer = self._open_stream(engine, config, self.engine_calls)
+        return OnlineStream(make_recognizer)
 
     # The functions of wlk_core.session over any backend, as methods of this one.
     transcribe = transcribe
@@ -150,7 +139,7 @@ class LoadedBackend(Generic[E]):
             StreamClosed: the backend is closed.  What the engine raises is passed on.
 
         """
-        self._warmup(self.engine, self._engine_calls)
+        self._warmup(self.engine, self.engine_calls)
 
     def close(self) -> None:
         """Release the model; streams that are open keep it until they are closed."""

@@ -42,23 +42,6 @@ def test_the_cut_of_the_input_changes_nothing(cuts, rate):
     assert np.array_equal(expected, np.concatenate([*out, resampler.flush()]))
 
 
-def test_a_long_piece_is_resampled_a_second_at_a_time():
-    """FFmpeg keeps buffers in proportion to its longest input, for the life of the stream."""
-    resampler = Resampler(24_000)
-    lengths = []
-    ffmpeg = resampler._ffmpeg_resampler
-
-    class Watched:
-        def resample(self, frame):
-            lengths.append(frame.samples)
-            return ffmpeg.resample(frame)
-
-    resampler._ffmpeg_resampler = Watched()
-    resampler.push(np.zeros(24_000 * 3 + 7, np.float32))
-
-    assert [24_000] * 3 + [7] == lengths
-
-
 @settings(deadline=None, derandomize=True, max_examples=50)
 @given(lengths=st.lists(st.integers(0, 50), max_size=20), samples=st.integers(1, 60))
 def test_chunks_have_one_length_and_lose_nothing(lengths, samples):

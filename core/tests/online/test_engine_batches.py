@@ -184,20 +184,3 @@ def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) 
 
     assert [False] * 3 == alone
     assert [False, False, True, True] == waits[3:]
-
-
-def test_a_leader_that_is_interrupted_before_its_run_lets_the_next_call_lead(monkeypatch):
-    """Its thread has ended, and no stream waits for it."""
-    batches, lead = EngineBatches(), EngineBatches._lead
-
-    def interrupted(*_arguments):
-        monkeypatch.setattr(EngineBatches, "_lead", lead)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(EngineBatches, "_lead", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        batches.call(Engine().double, 1, kind=1)
-
-    with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(batches.call, Engine().double, 2, kind=1)
-        assert 4 == answer.result(PATIENCE)

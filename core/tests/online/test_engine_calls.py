@@ -66,20 +66,3 @@ def test_an_intercepted_call_can_fail_or_have_another_answer(calls: EngineCalls)
     assert ("AB", "ABCD") == (first, call("abcd"))
     assert ["abcd", "abcd"] == reached
     assert 3 == calls.count
-
-
-def test_wrapping_a_callable_object_copies_nothing_of_it(calls: EngineCalls) -> None:
-    """A stateful decoder keeps its attributes to itself."""
-
-    class Decoder:
-        def __init__(self) -> None:
-            self.cache = [1]
-
-        def __call__(self) -> Any:
-            return self.cache
-
-    decoder = Decoder()
-    wrapped = calls.wrap(decoder)
-
-    assert decoder.cache is wrapped()
-    assert not hasattr(wrapped, "cache")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance import EngineFaults
-from wlk_conformance.testing import StreamDriver
+from wlk_conformance.testing import CodedToken, StreamDriver, encode, partition, script_words
 from wlk_core.plugins import (
     AlignAttRecognizer,
     AlignedHypothesis,
@@ -200,6 +200,25 @@ def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
 
     assert 1 == faults.cut_count
     assert speech.text == driver.text
+
+
+@policies
+def test_words_that_an_engine_takes_back_are_shown_and_never_committed(coded_engine, policy):
+    """At the end of a buffer an engine takes the first half of a word for another one."""
+    script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
+    engine = coded_engine(changes_mind=True)
+    truth = [word.text for word in script_words(script, engine.vocabulary)]
+    driver, shown = StreamDriver(engine.stream(policy=policy)), []
+    for chunk in partition(encode(script, cells=210), 0.5):
+        driver.feed(chunk)
+        shown.append([*driver.tokens, *driver.processor.get_buffer().tokens])
+    driver.finish()
+
+    assert "".join(truth).strip() == driver.text
+    assert any(
+        [token.text.strip() for token in tokens] != [text.strip() for text in truth[: len(tokens)]]
+        for tokens in shown
+    )
 
 
 class Native(LongFormRecognizer):

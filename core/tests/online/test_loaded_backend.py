@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from wlk_conformance.testing import silence
-from wlk_core import Session
 from wlk_core.plugins import (
     BackendSpec,
     EngineCalls,
@@ -151,15 +150,3 @@ def test_the_engine_is_released_once(toy: Toy) -> None:
     for call in (backend.create_processor, backend.warmup, lambda: backend.engine):
         with pytest.raises(StreamClosed, match="the backend is closed; load it again"):
             call()
-
-
-def test_a_repr_names_backend_and_model(toy: Toy) -> None:
-    """A developer who prints a backend, a stream or a session learns what it is."""
-    backend, _ = toy()
-    backend.model = "tiny"
-    stream = backend.create_processor()
-    name = f"{backend.spec.name}, model tiny"
-
-    assert f"<LoadedBackend {name}>" == repr(backend)
-    assert f"<OnlineStream {name}, 0.0 s of audio>" == repr(stream)
-    assert f"<Session 0.0 s of audio for {stream!r}>" == repr(Session(stream))

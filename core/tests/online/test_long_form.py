@@ -121,15 +121,6 @@ def test_an_engine_call_is_made_for_each_window(engine, speech):
     assert engine.calls == 5
 
 
-def test_an_utterance_as_long_as_a_window_is_one_window(engine):
-    """A window that is just full waits for more audio or for the end."""
-    script = [CodedToken(1 + i, 10 * i, 6) for i in range(5)]
-    driver = transcribed(engine, encode(script, cells=50), chunk_seconds=0.5)
-
-    assert engine.calls == 1
-    assert texts(script_words(script, engine.vocabulary)) == texts(driver.tokens)
-
-
 def test_text_is_committed_up_to_the_widest_pause(engine):
     """Words after the cut are shown and decoded again in the next window, which is prompted."""
     script = [CodedToken(1 + i, 6 * i + 4 * (i >= 7), 4) for i in range(10)]

@@ -70,25 +70,6 @@ def test_the_clock_is_the_exact_sum_of_samples_and_silences(steps):
     assert float(exact) == end == queue.taken_time()
 
 
-def test_words_have_the_speaker_of_their_turn(speech, engine):
-    """A turn that is reported after later audio still divides the words by their times."""
-    driver = StreamDriver(engine.stream())
-    driver.insert(speech.audio)
-    driver.new_speaker("ann", start=4.0)
-    driver.silence(1.0)
-    driver.new_speaker("bob")
-    driver.feed(speech.audio)
-    driver.finish()
-
-    end = len(speech.audio) / 16_000
-    expected = [
-        None if token.start < 4.0 else "ann" if token.start < end else "bob"
-        for token in driver.tokens
-    ]
-    assert expected == [token.speaker for token in driver.tokens]
-    assert f"{speech.text} {speech.text}" == driver.text
-
-
 def test_stats_after_finish_still_count_the_state(speech, engine):
     """state_bytes is positive after finish and zero after close."""
     driver = StreamDriver(engine.stream())

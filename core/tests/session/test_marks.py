@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import pytest
 from session_events import stepped, text_of
 
 from wlk_conformance.testing import partition
-from wlk_core.errors import StreamClosed
 from wlk_core.session import Endpoint, Marked
 
 
@@ -55,12 +53,3 @@ def test_a_mark_after_a_commit_comes_after_its_endpoint(open_ungated, speech, te
     assert [Endpoint, Marked] == [type(event) for event in events[-2:]]
     assert len(speech) / 16_000 == events[-1].processed_up_to == events[-1].stable_up_to
     assert "" == events[-1].transcript.text
-
-
-def test_a_session_that_has_ended_takes_no_mark(open_ungated):
-    """As it takes no audio."""
-    session = open_ungated()
-    session.end_audio()
-
-    with pytest.raises(StreamClosed):
-        session.mark("late")

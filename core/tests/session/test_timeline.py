@@ -79,18 +79,6 @@ def test_late_speakers_label_the_words_that_are_there():
     )
 
 
-def test_a_late_label_joins_two_lines_of_one_speaker():
-    """The line before the tokens that it labels changes too."""
-    words = [word(t / 2, f" w{t}") for t in range(4)]
-    timeline = timeline_of(commit(*words), turn("anna", 0.0, 1.0), turn("bert", 1.0, 1.2))
-    timeline.add(turn("bert", 1.5, 2.0))
-    two = outline(timeline)
-    timeline.add(turn("anna", 1.0, 1.45))
-
-    assert [("w0 w1", "anna", None), ("w2 w3", "bert", None)] == two
-    assert [("w0 w1 w2", "anna", None), ("w3", "bert", None)] == outline(timeline)
-
-
 def test_a_translation_belongs_to_one_line():
     """It is that in which it begins; two of one line are joined."""
     timeline = timeline_of(
@@ -102,14 +90,6 @@ def test_a_translation_belongs_to_one_line():
     )
 
     assert outline(timeline) == [("yes.", None, "ja doch"), ("no.", None, "nein spät")]
-
-
-def test_a_translation_that_comes_before_its_text_waits():
-    """It is attached when there is a line."""
-    timeline = timeline_of(translation("ja", 0.0, 0.3), SilenceSpan(Silence(0.0, 1.0), 1.0))
-    timeline.add(commit(word(1.5, " yes")))
-
-    assert outline(timeline)[1:] == [("yes", None, "ja")]
 
 
 TIMES = st.integers(0, 60).map(lambda tenths: tenths / 4)

@@ -9,7 +9,6 @@ import pytest
 from wlk_core.streaming import Loop, find_loop, keep_spoken_repetitions
 
 TOKENS = st.lists(st.sampled_from("ab"), max_size=14)
-NGRAMS = st.lists(st.sampled_from("cd"), min_size=1, max_size=4)
 TIMES = st.integers(2, 4)
 LONGEST = st.integers(1, 4)
 
@@ -31,22 +30,6 @@ def test_the_first_loop_is_found(tokens, times, longest):
     found = find_loop(tokens, times=times, longest=longest)
 
     assert next(iter(loops(tokens, times=times, longest=longest)), None) == found
-
-
-@given(TOKENS, NGRAMS, TOKENS, TIMES)
-def test_tokens_after_a_loop_do_not_move_it(before, ngram, more, times):
-    """A loop that was found is still the first one when the decoder goes on."""
-    tokens = before + ngram * times
-    found = find_loop(tokens, times=times, longest=4)
-
-    assert found is not None
-    assert found == find_loop(tokens + more, times=times, longest=4)
-
-
-@given(st.lists(st.integers(), unique=True), TIMES, LONGEST)
-def test_different_tokens_are_no_loop(tokens, times, longest):
-    """Tokens of which none occurs twice hold no loop."""
-    assert find_loop(tokens, times=times, longest=longest) is None
 
 
 LOOP = Loop(start=1, period=2, end=7)

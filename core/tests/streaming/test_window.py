@@ -95,14 +95,3 @@ def test_the_prompt_is_whole_words():
 
     assert "b" * 120 == window.prompt
     assert "c" * 200 == endless.prompt
-
-
-@given(st.lists(WORDS, max_size=8), st.floats(0.0, 5.0), st.floats(5.0, 30.0))
-def test_words_in_order_stay_within_their_bounds(words, floor, limit):
-    """Starts never go back, no word ends before it starts, and texts stay as they are."""
-    ordered = words_in_order(words, floor=floor, limit=limit)
-    starts = [word.start for word in ordered]
-
-    assert [word.text for word in words] == [word.text for word in ordered]
-    assert starts == sorted(starts)
-    assert all(floor <= word.start <= word.end <= limit for word in ordered)

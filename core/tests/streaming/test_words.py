@@ -24,19 +24,6 @@ from wlk_core.streaming import joined, needs_space
         ("one ", "two", "two"),
         ("Ⅻ世", "one", "one"),
     ],
-    ids=[
-        "latin",
-        "own space",
-        "comma",
-        "zh",
-        "ja",
-        "th",
-        "mixed",
-        "first",
-        "bracket",
-        "space before",
-        "script before",
-    ],
 )
 def test_texts_are_joined_as_their_script_wants(before, after, expected):
     """A space is added only where the script writes spaces and neither text brings one."""

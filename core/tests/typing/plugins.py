@@ -32,7 +32,7 @@ from wlk_core.plugins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -115,16 +115,3 @@ def use_backend(chunks: list[NDArray[np.float32]]) -> None:
         assert_type(backend.transcribe("talk.flac", language="en"), Transcription)
         assert_type(backend.transcribe(chunks[0], vad=False), Transcription)
         assert_type(backend.stream(chunks), Generator[Event])
-
-
-def use_loaded_backend(backend: LoadedBackend[Engine]) -> None:
-    """Open a stream of a loaded backend, which is an OnlineStream."""
-    assert_type(backend.create_processor(), OnlineStream)
-
-
-async def use_backend_from_asyncio(
-    backend: LoadedBackend[Engine], live: AsyncIterator[NDArray[np.float32]]
-) -> None:
-    """Iterate over the twin of `stream`."""
-    async for event in backend.astream(live):
-        assert_type(event, Event)

@@ -105,18 +105,6 @@ def test_a_pause_is_removed_except_for_its_margins():
     ]
 
 
-def test_a_stream_of_silence_has_one_end_and_no_beginning():
-    """It begins in silence, and the silence ends with the audio."""
-    assert outline(events_of(stream([0] * 50, tail=7))) == [("silence", 0, 50.07)]
-
-
-def test_a_short_pause_is_passed_on_whole():
-    """A pause no longer than margins and shortest silence is passed on as speech."""
-    audio = stream([0.9] * 5 + [0] * 11 + [0.9] * 5)
-
-    assert outline(events_of(audio)) == [("speech", 0, 21)]
-
-
 def test_a_word_between_the_thresholds_continues_speech_but_does_not_begin_it():
     """The quieter threshold counts during speech."""
     audio = stream([0.4] * 20 + [0.9] + [0.4] * 20)

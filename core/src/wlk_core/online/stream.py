@@ -56,12 +56,10 @@ class OnlineStream:
     The stream keeps the clock, feeds the recognizer utterance by utterance and turns its words
     into tokens.  A failed call changes nothing, and a call that overlaps another one is refused.
     `make_recognizer` is called once by the constructor and once for each reset; it runs no model.
-    `title` names backend and model in the repr.
     """
 
-    def __init__(self, make_recognizer: Callable[[], Recognizer], *, title: str = "") -> None:
+    def __init__(self, make_recognizer: Callable[[], Recognizer]) -> None:
         self._make_recognizer = make_recognizer
-        self._title = title
         self._exclusive = threading.Lock()
         self._is_closing = False
         self._is_released = False
@@ -86,9 +84,6 @@ class OnlineStream:
         self._busy_seconds = 0.0
         self._misplaced_words = 0
         self._account()
-
-    def __repr__(self) -> str:
-        return f"<OnlineStream {self._title}, {self._input.end:.1f} s of audio>"
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
@@ -185,12 +180,9 @@ class OnlineStream:
             self._begin(recognizer)
 
     def _advance(self, *, is_last: bool) -> None:
-        """
-        Run a few steps on the audio inserted so far, passing from utterance to utterance.
-
-        With `is_last` all steps are run and the last utterance ends, too.
-        """
+        """Run a few steps, passing from utterance to utterance; with `is_last` all of them."""
         steps = math.inf if is_last else STEPS_PER_CALL
+        # Audio that comes meanwhile is for the next call, or a flush might never end.
         until = self._input.samples
         while not self._is_closing:
             self._feed_audio(until)
@@ -242,7 +234,6 @@ class OnlineStream:
         return step
 
     def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
-        """Count the words that lie outside the audio; the first of a stream is logged."""
         length = utterance.end - utterance.origin
         outside = [word for word in step.committed if word.is_outside(length)]
         count = step.misplaced_words + len(outside)
@@ -255,7 +246,6 @@ class OnlineStream:
         self._misplaced_words += count
 
     def _end_utterance(self, *, keeps_state: bool) -> None:
-        """Close the utterance after its last step; discard any uncommitted hypothesis."""
         if self._utterance_samples and not keeps_state:
             self._recognizer.end_utterance(self._transcript.prompt_tail)
             self._utterance_samples = 0
@@ -265,7 +255,6 @@ class OnlineStream:
         self._account()
 
     def _pass_silences(self) -> None:
-        """Move the clock over the silences that are next in line; the utterance must be empty."""
         while isinstance(self._input.next, Fraction):
             self._input.take()
         self._start_utterance()
@@ -287,7 +276,6 @@ class OnlineStream:
         self._held_bytes = None if held is None else held + PROMPT_TAIL_CHARACTERS
 
     def _failure(self, error: Exception) -> BackendError:
-        """Count and wrap what a recognizer raised; it has changed nothing then."""
         self._failures += 1
         self._cause = error
         if self._failures > MAX_RETRIES:
@@ -337,9 +325,8 @@ class OnlineStream:
                 self._release_if_idle()
 
     def _release_if_idle(self) -> None:
-        """Release the recognizer, unless a call is running: that call will release it."""
         if not self._exclusive.acquire(blocking=False):
-            return
+            return  # the call that runs will do it
         try:
             if not self._is_released:
                 self._is_released = True

@@ -86,7 +86,6 @@ class Session:
             skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
         self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
-        self._processor = processor
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
         parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
@@ -210,7 +209,7 @@ class Session:
         return self._returned()
 
     def _step(self) -> None:
-        """Append the events of a step to those that the next call returns, also if it raises."""
+        # The events are kept until a call returns them, so that a step that raises loses none.
         if self._is_over:
             return
         if not self._stepping.acquire(blocking=False):
@@ -274,9 +273,6 @@ class Session:
     def _work_off(self) -> None:
         while self.has_work:
             self._step()
-
-    def __repr__(self) -> str:
-        return f"<Session {self.audio_time:.1f} s of audio for {self._processor!r}>"
 
 
 def _seconds(name: str, value: object) -> float:

@@ -99,12 +99,10 @@ class Worker:
         return self._queue.waiting_samples / SAMPLE_RATE
 
     def work(self) -> Work:
-        """
-        Work through the queue.
-
-        A step makes one call of the processor at most, and does what follows from it.  It ends
-        before a second call, before other audio is taken after a call, and at an empty queue.
-        """
+        """Work through the queue, in steps of one call of the processor at most."""
+        # A step does what follows from its call, too: a chunk is then one turn of a scheduler, and
+        # its hypothesis comes with its words.  So it ends before a second call, before other audio
+        # is taken after a call, and at an empty queue.
         try:
             while True:
                 if self._has_called and self._queue.has_items:
@@ -153,7 +151,7 @@ class Worker:
         yield from self._annotate()
 
     def _drain(self) -> Work:
-        """Decode what waits, in calls of a few steps each, so that a flush after it is short."""
+        # In calls of a few steps each, so that a flush after it is short.
         while self._processor.has_backlog:
             yield from self._call(self._processor.process_iter)
 
@@ -188,7 +186,6 @@ class Worker:
     def _apply(
         self, events: Iterable[GateEvent], silence_reason: EndpointReason = "silence"
     ) -> Work:
-        """Pass what the gate found on to the processor."""
         for event in events:
             if isinstance(event, SpeechAudio):
                 if event.is_detected and not self._is_speaking:
@@ -218,9 +215,9 @@ class Worker:
             self._ask(name, methodcaller("insert_audio_chunk", audio))
 
     def _detect_turn(self, gate: SilenceGate) -> Work:
-        """Ask the turn detector in a pause; end the utterance if the turn is over."""
         if _TURN_DETECTOR not in self._annotators:
             return
+        # Its answer depends on the text, which must not depend on how fast the engine is.
         yield from self._drain()
         yield from self._hypothesis_change()
         text = self._utterance_text + self._shown_text
@@ -241,12 +238,9 @@ class Worker:
         self._annotator_failures.clear()
 
     def _ask(self, name: str, call: Callable[[Any], R]) -> R | None:
-        """
-        Call an annotator; None where there is none any more, or the call fails.
-
-        A failure is reported by the next `_annotate`, and the annotator is switched off, so that
-        the transcript goes on.
-        """
+        """Call an annotator; None where there is none any more, or the call fails."""
+        # A failure is reported by the next `_annotate`.  One that missed a call is off for good,
+        # because its labels would be from another clock.
         if name not in self._annotators:
             return None
         try:
@@ -308,7 +302,7 @@ class Worker:
         yield from self._annotate(ends_utterance=True)
 
     def _choose_ticks(self) -> Work:
-        """Skip ticks from the bound on, until half of it waits, so that it does not flicker."""
+        # From the bound on and until half of it waits, so that it does not flicker.
         bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
         skips_ticks = self._waiting_seconds > bound
         if skips_ticks != self._skips_ticks and isinstance(self._processor, SupportsTickSkipping):
@@ -319,7 +313,7 @@ class Worker:
                 yield Lag(self._waiting_seconds, self._audio_time)
 
     def _report_lag(self) -> Work:
-        """Report once that audio waits too long, and once that none does any more."""
+        # Once that audio waits too long, and once that none does any more.
         bound = 0.0 if self._is_lagging else _LAG_SECONDS
         is_lagging = self._waiting_seconds > bound
         if is_lagging != self._is_lagging:

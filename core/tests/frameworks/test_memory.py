@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from wlk_core.errors import BackendUnavailable
-from wlk_core.frameworks.memory import physical_memory, require_memory
+from wlk_core.frameworks.memory import require_memory
 
 
 def require(available: int | None) -> None:
@@ -31,12 +29,3 @@ def test_a_model_that_does_not_fit_makes_the_backend_unavailable(
 
     expected = f"mini needs 16.0 GB of memory, and cuda has {shown} GB; use a small one"
     assert expected == str(caught.value)
-
-
-def test_a_system_that_does_not_report_its_memory_has_none_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Windows has no sysconf."""
-    monkeypatch.delattr(os, "sysconf", raising=False)
-
-    assert physical_memory() is None

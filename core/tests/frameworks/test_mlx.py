@@ -11,7 +11,7 @@ from wlk_core.errors import BackendUnavailable, OptionError
 mx = pytest.importorskip("mlx.core", exc_type=ImportError)
 
 from wlk_core.frameworks import mlx  # noqa: E402 -- needs MLX
-from wlk_core.frameworks.mlx import available_memory, choose_dtype, shared_stream  # noqa: E402
+from wlk_core.frameworks.mlx import choose_dtype, shared_stream  # noqa: E402
 
 HINT = "pip install 'wlk-toy[mlx-cuda]'"
 
@@ -115,19 +115,6 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
 ) -> None:
     """A name comes before the checkpoint, which comes before the default of the device."""
     assert expected == choose_dtype(name, is_gpu=is_gpu, declared=declared)
-
-
-@pytest.mark.parametrize("key", ["max_recommended_working_set_size", "total_memory", "memory_size"])
-def test_memory_is_what_mlx_reports(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    """Each back end of MLX has a key of its own for it."""
-    monkeypatch.setattr(mx, "device_info", lambda _device: {"architecture": "x", key: 7})
-
-    assert 7 == available_memory("gpu")
-
-
-def test_memory_that_mlx_does_not_report_is_that_of_the_machine() -> None:
-    """On the CPU MLX reports none."""
-    assert (available_memory("cpu") or 0) > 1e9
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch", exc_type=ImportError)
 
 from wlk_core.frameworks.torch import (  # noqa: E402 -- needs torch
     DEVICES,
-    available_memory,
     choose_device,
     choose_dtype,
 )
@@ -79,16 +78,6 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
 ) -> None:
     """A name comes before the checkpoint, which comes before the default of the device."""
     assert expected == choose_dtype(name, device=device, declared=declared)
-
-
-def test_the_memory_of_each_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU has what is free on it, an Apple GPU what is recommended, a CPU all of it."""
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (3, 8))
-    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 5)
-
-    assert 3 == available_memory(GPU)
-    assert 5 == available_memory(torch.device("mps"))
-    assert (available_memory(CPU) or 0) > 1e9
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -92,17 +92,6 @@ def run(recognizer, seconds, *, chunk=RATE):
 def texts(steps):
     """Return the texts of the words of each step."""
     return [[word.text for word in words] for words in steps]
-
-
-@pytest.mark.parametrize("chunk", [800, RATE, 60 * RATE])
-def test_every_word_is_committed_once_however_the_buffer_is_cut(chunk):
-    """Forty words in forty seconds are committed once each, in order, at their times."""
-    decoder = Decoder(every_second)
-    words = list(chain(*run(over(decoder, buffer_seconds=5.0), 40, chunk=chunk)))
-
-    assert [f" w{second}" for second in range(40)] == [word.text for word in words]
-    assert [word.start for word in words] == pytest.approx(list(range(40)))
-    assert max(samples for _, samples, _, _ in decoder.calls) <= 6.1 * RATE
 
 
 def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
@@ -250,19 +239,6 @@ def test_a_short_word_after_a_cut_is_kept_although_the_word_before_seemed_longer
 
     assert [" seventeen", " up"] == list(chain(*texts(run(cached(decoder), 14))))
     assert 8 * RATE in {first for first, *_ in decoder.calls}
-
-
-@given(st.floats(0.2, 10.0), st.integers(1, 400), st.floats(8.0, 28.0))
-@settings(max_examples=40, deadline=None)
-def test_no_decoder_gets_more_than_its_bound(tick, frames, most):
-    """A decoder gets at most max_seconds of audio, or twice a tick and a cut."""
-    cut = frames * FRAME
-    assume(2 * cut <= round(most * RATE) - round(tick * RATE))
-    decoder = Decoder(lambda first, end: [word(first + 1.0, end, " la", end)])
-    run(cached(decoder, cut_samples=cut, tick_seconds=tick, max_seconds=most), 60)
-
-    bound = max(most * RATE, 2 * (cut + tick * RATE)) + 1
-    assert max(length for _, length, *_ in decoder.calls) <= bound
 
 
 @pytest.mark.parametrize(

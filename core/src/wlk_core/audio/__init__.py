@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from wlk_core.audio.convert import to_float32, validate_audio
-from wlk_core.audio.decode import audio_duration, decode_file
+from wlk_core.audio.decode import audio_duration, decode_file, may_be_live
 from wlk_core.audio.pcm import PcmConverter, Resampler, rechunk
-from wlk_core.audio.source import may_be_live
 
 __all__ = [
     "PcmConverter",

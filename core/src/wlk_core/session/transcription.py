@@ -28,7 +28,7 @@ from wlk_core.session.records import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wlk_core.audio.source import AudioPath
+    from wlk_core.audio.decode import AudioPath
     from wlk_core.backend import Backend
     from wlk_core.tokens import ASRToken, Silence
     from wlk_core.vad import GateParameters

@@ -68,15 +68,6 @@ def test_threads_do_not_overlap() -> None:
     assert ["first", "second"] == order
 
 
-def test_the_thread_that_holds_a_stream_may_acquire_it_again() -> None:
-    """A loader that holds the stream can call a network that acquires it."""
-    with stream().acquire(), stream().acquire():
-        result = mx.zeros(1) + 1
-        mx.eval(result)
-
-    assert 1.0 == result.item()
-
-
 def test_a_missing_gpu_makes_the_backend_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the hint that the plugin gave."""
     monkeypatch.setattr(mx, "is_available", lambda _device: False)

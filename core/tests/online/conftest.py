@@ -12,13 +12,10 @@ from wlk_core.plugins import (
     AlignAttRecognizer,
     AlignedHypothesis,
     AlignedWord,
-    BackendSpec,
     Hypothesis,
     LocalAgreementRecognizer,
     OnlineStream,
-    Option,
     WorkCounters,
-    standard_options,
 )
 from wlk_core.streaming import AlignAtt, Word
 
@@ -116,22 +113,3 @@ def coded_engine():
 def engine():
     """Return an engine for digits that never fails."""
     return CodedEngine()
-
-
-@pytest.fixture(scope="session")
-def toy_spec():
-    """Return a declaration with options of every type."""
-    return BackendSpec(
-        name="toy",
-        api=1,
-        summary="a toy",
-        load="wlk_toy.backend:load",
-        options=(
-            standard_options.PROMPT,
-            standard_options.TICK_SECONDS,
-            standard_options.BEAM_SIZE,
-            Option(name="is_quick", type=bool, default=False, scope="stream"),
-        ),
-        capabilities={"language-forcing"},
-        languages=("en", "de"),
-    )

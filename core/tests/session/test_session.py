@@ -192,20 +192,6 @@ def test_an_error_that_no_retry_cures_loses_no_committed_word(open_session, spee
     assert [Failure, End] == [type(event) for event in events[-2:]]
 
 
-def test_nothing_comes_after_the_end(open_session, speech):
-    """Ending twice is harmless; more audio is refused with the remedy."""
-    session = open_session()
-    session.feed(speech)
-    last = session.finish()
-
-    assert isinstance(last[-1], End)
-    assert [] == session.finish() == session.step()
-    with pytest.raises(StreamClosed, match="open a new one"):
-        session.feed(speech)
-    with pytest.raises(StreamClosed, match="open a new one"):
-        session.commit()
-
-
 def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(open_session, talk):
     """Lag is an event; the bound of what waits is an error that loses nothing."""
     session = open_session(max_backlog_seconds=8.0)

@@ -12,8 +12,6 @@ import pytest
 from wlk_conformance.testing import noise, silence
 from wlk_core.streaming import (
     EnergyContour,
-    background_level,
-    loud_frames,
     loudness,
     lowest_energy_sample,
     true_runs,
@@ -47,15 +45,6 @@ def test_loudness_is_the_mean_power_of_whole_frames():
     assert pytest.approx([-20.0, -120.0]) == loudness(audio).tolist()
 
 
-@given(st.lists(st.floats(-120, 0), max_size=30), st.floats(-120, 0))
-def test_the_loudest_frame_is_always_loud(decibels, background):
-    """A span of audio has at least one loud frame, unless it has no frame."""
-    is_loud = loud_frames(np.array(decibels), background=background)
-
-    assert len(decibels) == len(is_loud)
-    assert all(is_loud[np.flatnonzero(np.array(decibels) == max(decibels, default=0))])
-
-
 @given(st.lists(st.booleans(), max_size=30))
 def test_true_runs_cover_every_true_flag_once(flags):
     """The runs are in order, do not touch each other and contain the true flags only."""
@@ -64,11 +53,6 @@ def test_true_runs_cover_every_true_flag_once(flags):
 
     assert [index for index, flag in enumerate(flags) if flag] == covered
     assert all(later[0] > run[1] for run, later in pairwise(found))
-
-
-def test_the_background_is_quieter_than_most_frames():
-    """One empty frame in twenty does not make the background silent."""
-    assert -40.0 == background_level(np.array([-120.0] + [-40.0] * 10 + [-10.0] * 9))
 
 
 @given(st.integers(0, 4000), st.integers(400, 6000))

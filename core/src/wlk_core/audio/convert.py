@@ -118,11 +118,12 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
     """
     Read-only float32[n] that passed `validate_audio` and that no caller has a reference to.
 
-    A session validates and copies audio when it comes in and gives it to a processor, whose
-    `insert_audio_chunk` has to do the same for any other caller.  The type of the array tells both
-    that it was done.  Slices are valid as well; what numpy computes from it is writeable, and
-    thereby unknown again.
+    Slices are valid as well; what numpy computes from it is writeable, and thereby unknown again.
     """
+
+    # A session validates and copies audio when it comes in and gives it to a processor, whose
+    # `insert_audio_chunk` has to do the same for any other caller.  The type of the array tells
+    # both that it was done.
 
     __slots__ = ()
 

@@ -118,12 +118,7 @@ def audio_duration(path: AudioPath) -> float | None:
 
 
 def fill_gaps(recording: _Recording) -> Iterator[Piece]:
-    """
-    Yield the pieces with zeros in the gaps between them, so that counting samples gives times.
-
-    A gap longer than `max_gap`, or a step back, is a restarted container clock: nothing is filled
-    in or left out.
-    """
+    """Yield the pieces with zeros in the gaps, so that counting samples gives times."""
     # The sound so far ends at base + samples / rate, in container time.  Samples are counted
     # rather than durations added, because sums of rounded durations drift.
     base, samples, rate = recording.origin, 0, 0
@@ -133,6 +128,7 @@ def fill_gaps(recording: _Recording) -> Iterator[Piece]:
             base += samples / rate if rate else 0.0
             samples, rate = 0, piece.rate
         missing = 0 if piece.start is None else round((piece.start - base) * rate) - samples
+        # A longer gap, or a step back, is a restarted clock: nothing is filled in or left out.
         is_restart = not -_RESTART_SECONDS * rate <= missing <= recording.max_gap * rate
         if is_restart or (is_first and missing < 0):
             base += missing / rate
@@ -319,9 +315,8 @@ class Reader(RawIOBase):
     """
     An open file with the methods that PyAV calls; the file is never closed from here.
 
-    Pipes are read as their data comes.  PyAV drops the sound before an exception of a callback, and
-    goes on after an interruption.  So a failing disk, or Ctrl-C while waiting for data, looks like
-    the end of the file to it, and `failure` holds the exception.
+    Pipes are read as their data comes.  A failed read looks like the end of the file, and `failure`
+    holds the exception.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -354,6 +349,8 @@ class Reader(RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Return up to *size* bytes, none at the end or after a failure."""
+        # PyAV drops the sound before an exception of a callback, as of a failing disk, and goes on
+        # after an interruption, as by Ctrl-C while it waits for data.
         if self.failure is not None:
             return b""
         try:

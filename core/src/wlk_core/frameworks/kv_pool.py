@@ -37,12 +37,10 @@ class _Place:
 
 @attrs.frozen(kw_only=True, eq=False)
 class KVCache:
-    """
-    The keys and values of a row up to a position; immutable, so that a call can be repeated.
+    """The keys and values of a row up to a position; immutable, so that a call can be repeated."""
 
-    A place is written once, by the pass that it was taken for.  So caches that begin alike share
-    places, and none is ever copied.
-    """
+    # A place is written once, by the pass that it was taken for.  So caches that begin alike share
+    # places, and none is ever copied.
 
     pool: KVPool
     places: tuple[_Place, ...] = ()  #: of the newest positions
@@ -155,12 +153,10 @@ class KVPool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Packing:
-    """
-    Conversion between packed rows, one after the other, and rows padded to the longest.
+    """Conversion between packed rows, one after the other, and rows padded to the longest."""
 
-    Layers run on packed positions, because rows differ in length.  Only attention needs a
-    rectangle.
-    """
+    # Layers run on packed positions, because rows differ in length.  Only attention needs a
+    # rectangle.
 
     rows: int
     longest: int

@@ -15,13 +15,14 @@ def require_memory(
     """
     Check that *model*, which takes *needed* bytes, fits into the *available* bytes of *device*.
 
-    This has to happen before loading: where memory is overcommitted, as on Linux, the system kills
-    the process instead of raising MemoryError.  If *available* is None, nothing is checked.
+    If *available* is None, nothing is checked.
 
     Raises:
         BackendUnavailable: the model does not fit; the message ends with *remedy*.
 
     """
+    # Before loading: where memory is overcommitted, as on Linux, the system kills the process
+    # instead of raising MemoryError.
     if available is not None and needed > available:
         raise out_of_memory(model, needed=needed, available=available, device=device, remedy=remedy)
 

@@ -39,14 +39,12 @@ _MEMORY_KEYS = ("max_recommended_working_set_size", "total_memory", "memory_size
 
 
 class SharedStream:
-    """
-    An MLX stream that any thread may use, one thread at a time; see `shared_stream`.
+    """An MLX stream that any thread may use, one thread at a time; see `shared_stream`."""
 
-    MLX gives each thread a default stream, which only that thread can evaluate on and which it
-    never frees: on the CPU every thread that ever used MLX leaves a worker thread (mlx 0.32).
-    Any thread may process audio, so all threads share one stream and its lock.  This costs
-    nothing, because a device runs one command at a time anyway.
-    """
+    # MLX gives each thread a default stream, which only that thread can evaluate on and which it
+    # never frees: on the CPU every thread that ever used MLX leaves a worker thread (mlx 0.32).
+    # Any thread may process audio, so all threads share one stream and its lock.  This costs
+    # nothing, because a device runs one command at a time anyway.
 
     def __init__(self, device: mx.DeviceType) -> None:
         self.is_gpu: bool = device == mx.gpu
@@ -71,12 +69,10 @@ class SharedStream:
             yield
 
     def load(self, make: Callable[[], T]) -> T:
-        """
-        Return what *make* returns, which builds modules on this stream in a thread that ends here.
-
-        Modules begin with random weights.  A thread that has drawn random numbers can crash the
-        process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
-        """
+        """Return what *make* returns, which builds modules on this stream, in a thread."""
+        # Modules begin with random weights.  A thread that has drawn random numbers can crash the
+        # process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
+        # This one ends here.
 
         def on_stream() -> T:
             with self.acquire():
@@ -169,13 +165,10 @@ def available_memory(device: str) -> int | None:
     return physical_memory()
 
 
+# MLX's own activations are compiled, and the thread state of compiled functions can abort the
+# process when the thread and the process end together (mlx 0.32, ml-explore/mlx#4110).
 def gelu(x: mx.array) -> mx.array:
-    """
-    Return the exact GELU.
-
-    MLX's own activations are compiled, and the thread state of compiled functions can abort the
-    process when the thread and the process end together (mlx 0.32, ml-explore/mlx#4110).
-    """
+    """Return the exact GELU; not compiled."""
     return x * (1 + mx.erf(x / math.sqrt(2))) / 2
 
 

@@ -43,9 +43,6 @@ class InputQueue:
     Audio is validated and copied here, once: what comes from another queue is neither.  Any thread
     may put; one thread at a time takes.  A silence is a boundary: the audio after it belongs to the
     next utterance.  `refusal` is the message for what comes after `shut`.
-
-    The clock does not drift, however many silences there are: audio is counted in samples, silences
-    are exact fractions, and their sum is rounded once, when it is read.
     """
 
     def __init__(self, refusal: str) -> None:
@@ -55,6 +52,8 @@ class InputQueue:
         self.samples = 0  #: samples of audio put in so far
         self.taken = 0  #: samples taken so far
         self.end = 0.0  #: the stream time of the end of everything put in, in seconds
+        # The clock does not drift, however many silences there are: audio is counted in samples,
+        # silences are exact fractions, and their sum is rounded once, when it is read.
         self._silence = Fraction()  # seconds of all silences put in ...
         self._taken_silence = Fraction()  # ... and of those taken
         self._commands = 0  # that wait

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from wlk_core.online.language import StreamLanguage
 from wlk_core.online.recognizer import Step
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.window import (
     PROMPT_CHARACTERS,
     REMAINDER_SECONDS,
     SEARCH_SECONDS,
+    AudioBuffer,
     last_words,
     quietest_sample,
     words_in_order,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.energy import (
     EnergyContour,
     background_level,
@@ -14,7 +13,12 @@ from wlk_core.streaming.energy import (
 from wlk_core.streaming.log_mel import LogMel, mel_filters
 from wlk_core.streaming.policies import AlignAtt, count_agreed, split_overlap
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
-from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
+from wlk_core.streaming.window import (
+    PROMPT_CHARACTERS,
+    AudioBuffer,
+    BoundedWindow,
+    words_in_order,
+)
 from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
 
 __all__ = [

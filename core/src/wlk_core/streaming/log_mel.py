@@ -49,14 +49,11 @@ def mel_filters(mels: int) -> NDArray[np.float64]:
 
 @attrs.frozen(kw_only=True, eq=False)
 class LogMel:
-    """
-    Log-mel features under a fixed ceiling, scaled as Whisper scales them.
-
-    `ceiling` is the log10 energy of the loudest moment.  It is a constant of the model (1.5 in
-    arXiv:2602.11298), because a stream cannot wait for its loudest moment.
-    """
+    """Log-mel features under a fixed ceiling, scaled as Whisper scales them."""
 
     mels: int = 128
+    # The log10 energy of the loudest moment.  It is a constant of the model (1.5 in
+    # arXiv:2602.11298), because a stream cannot wait for its loudest moment.
     ceiling: float = 1.5
     _filters: NDArray[np.float64] = attrs.field(init=False, repr=False)
 
@@ -68,11 +65,12 @@ class LogMel:
         """
         Return float32[frames, mels] of float32[n]: one mel frame for every window that fits.
 
-        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.  Sums are in
-        float64, so that a frame does not depend on how many others are computed with it.
+        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.
         """
         if len(audio) < WINDOW_SAMPLES:
             return np.zeros((0, self.mels), dtype=np.float32)
+        # Sums are in float64, so that a frame does not depend on how many others are computed with
+        # it.
         windows = np.lib.stride_tricks.sliding_window_view(audio, WINDOW_SAMPLES)[::FRAME_SAMPLES]
         spectrum = np.fft.rfft(windows.astype(np.float64) * _WINDOW, axis=1)
         energy = (spectrum.real**2 + spectrum.imag**2) @ self._filters

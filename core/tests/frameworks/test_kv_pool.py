@@ -18,7 +18,6 @@ from wlk_core.frameworks.kv_pool import (  # noqa: E402 -- needs torch
     LEAST_GROWTH,
     AttentionPass,
     KVPool,
-    Packing,
 )
 
 HEADS, SIZE = 2, 4
@@ -122,16 +121,3 @@ def test_no_row_reads_what_another_one_left():
     gc.collect()
 
     extend(pool, extend(pool, empty, [1, 20, 7], generator), [3, 1, 5], generator)
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_a_padded_tensor_packs_to_what_it_was(lengths):
-    """Rows of any lengths come back in their order, and what follows a shorter row is zero."""
-    packing = Packing.of(lengths, torch.device("cpu"))
-    packed = 1 + torch.arange(sum(lengths) * 2).reshape(-1, 2)
-    padded = packing.pad(packed)
-
-    assert (len(lengths), max(lengths), 2) == tuple(padded.shape)
-    assert packed.tolist() == packing.pack(padded).tolist()
-    for row, length in zip(padded, lengths, strict=True):
-        assert not row[length:].any()

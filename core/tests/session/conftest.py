@@ -48,16 +48,6 @@ def words():
 
 
 @pytest.fixture
-def open_ungated(open_stream):
-    """Return a function that opens a session without a gate over coded audio."""
-
-    def open_ungated(*, fail_at=(), before_call=None, **options):
-        return Session(open_stream(fail_at, before_call), encoding="f32le", **options)
-
-    return open_ungated
-
-
-@pytest.fixture
 def text(words):
     """Return the text of `speech`."""
     return "".join(word.text for word in words).strip()

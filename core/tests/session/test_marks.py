@@ -6,9 +6,9 @@ from wlk_conformance.testing import partition
 from wlk_core.session import Endpoint, Marked
 
 
-def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_ungated, speech):
+def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_session, speech):
     """With the hypothesis and the times of the stream, and without a flush."""
-    session = open_ungated()
+    session = open_session(gated=False)
     session.receive(speech[:40_000])
     session.mark("here")
     session.receive(speech[40_000:])
@@ -16,7 +16,7 @@ def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_ungated, 
     at = next(i for i, event in enumerate(events) if isinstance(event, Marked))
     marked = events[at]
 
-    alone = open_ungated()
+    alone = open_session(gated=False)
     before = alone.feed(speech[:40_000])
 
     assert "here" == marked.name
@@ -27,9 +27,9 @@ def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_ungated, 
     assert 2.5 == marked.stats.audio_seconds
 
 
-def test_marks_change_no_text(open_ungated, speech, text):
+def test_marks_change_no_text(open_session, speech, text):
     """A mark after every chunk leaves the transcript as it is."""
-    session = open_ungated()
+    session = open_session(gated=False)
     for number, chunk in enumerate(partition(speech, 0.3)):
         session.receive(chunk)
         session.mark(str(number))
@@ -41,9 +41,9 @@ def test_marks_change_no_text(open_ungated, speech, text):
     assert [str(number) for number in range(len(names))] == names
 
 
-def test_a_mark_after_a_commit_comes_after_its_endpoint(open_ungated, speech, text):
+def test_a_mark_after_a_commit_comes_after_its_endpoint(open_session, speech, text):
     """All of the audio is decoded then, and nothing can change."""
-    session = open_ungated()
+    session = open_session(gated=False)
     session.receive(speech)
     session.commit()
     session.mark("end")

@@ -275,6 +275,7 @@ class EngineBatches:
             self.waiting = [call for call in self.waiting if call not in self._taken]
             self._recent = (self._recent[1], frozenset(call.run for call in self._taken))
         began = perf_counter()
+        # Without the lock: calls of other streams come meanwhile and wait for the next run.
         self._answer(self._taken)
         self._seconds = perf_counter() - began
 

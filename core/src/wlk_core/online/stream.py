@@ -160,6 +160,7 @@ class OnlineStream:
         """Commit everything and end the stream; see OnlineProcessor."""
         with self._exclusive_call(may_be_finished=True):
             if not self._is_finished:
+                # First, so that audio which another thread inserts meanwhile is refused, not lost.
                 self._input.shut()
                 try:
                     self._advance(is_last=True)
@@ -321,6 +322,7 @@ class OnlineStream:
             yield
         finally:
             self._exclusive.release()
+            # After the lock is free: a `close` that came between found it taken and left.
             if self._is_closing:
                 self._release_if_idle()
 

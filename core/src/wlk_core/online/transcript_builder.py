@@ -97,6 +97,7 @@ class TranscriptBuilder:
         self, word: Word, utterance: Utterance, floor: float, *, tail: str | None
     ) -> ASRToken:
         """Return a token no earlier than *floor*, joined to *tail*, the text of the utterances."""
+        # A word that a model places into its padding would begin with audio that is still to come.
         latest = max(utterance.origin, utterance.end - LATEST_START)
         start = max(floor, min(utterance.origin + word.start, latest))
         end = max(start, min(utterance.origin + word.end, utterance.end))

@@ -135,6 +135,8 @@ class Session:
 
         """
         with self._receiving:
+            # Where nothing waits a piece of any length is taken, or one longer than the bound could
+            # never be sent.
             if 0 < self._queue.waiting_samples >= self._max_backlog:
                 raise SessionOverloaded(
                     f"{self.backlog_seconds:.1f} s of audio wait to be decoded, the bound is "

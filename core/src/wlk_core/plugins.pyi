@@ -7,7 +7,6 @@ from wlk_core.audio.convert import to_float32 as to_float32
 from wlk_core.backend import Backend as Backend
 from wlk_core.backend import BackendSpec as BackendSpec
 from wlk_core.backend import Capability as Capability
-from wlk_core.commands import CommandSpec as CommandSpec
 from wlk_core.errors import AudioFormatError as AudioFormatError
 from wlk_core.errors import BackendError as BackendError
 from wlk_core.errors import BackendUnavailable as BackendUnavailable
@@ -20,6 +19,7 @@ from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import API_FLOOR as API_FLOOR
 from wlk_core.hookspecs import API_VERSION as API_VERSION
+from wlk_core.hookspecs import CommandSpec as CommandSpec
 from wlk_core.hookspecs import hookimpl as hookimpl
 from wlk_core.loaded_backend import LoadedBackend as LoadedBackend
 from wlk_core.loaded_backend import StreamConfig as StreamConfig

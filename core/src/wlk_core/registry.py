@@ -14,17 +14,15 @@ import attrs
 import pluggy
 
 from wlk_core import hookspecs
-from wlk_core.commands import COMMAND_PREFIX
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import BackendSpec
-    from wlk_core.commands import CommandSpec
     from wlk_core.loaded_backend import LoadedBackend
 
 __all__ = [
@@ -33,9 +31,10 @@ __all__ = [
     "known_backends",
     "load_backend",
     "missing_requirements",
+    "no_backend",
 ]
 
-Spec: TypeAlias = "BackendSpec | AnnotatorSpec | CommandSpec"
+Spec: TypeAlias = "BackendSpec | AnnotatorSpec | hookspecs.CommandSpec"
 
 _UNKNOWN = "unknown"
 
@@ -69,12 +68,10 @@ class PluginInfo:
         return f"{self.distribution} {self.version}".rstrip()
 
     @property
-    def remedy(self) -> str:
-        """What to do about a broken plugin."""
-        if self.distribution == _UNKNOWN:
-            return "reinstall the distribution that declares it"
+    def failure(self) -> str:
+        """Why a broken plugin could not be loaded, and what to do about it."""
         return (
-            f"update it with: pip install --upgrade {self.distribution}, "
+            f"{self.error}; update it with: pip install --upgrade {self.distribution}, "
             f"or remove it with: pip uninstall {self.distribution}"
         )
 
@@ -103,22 +100,8 @@ class Registry:
                 offer it.
 
         """
-        named = self._named(COMMAND_PREFIX + name)
-        offers = _offers("command", name, named)
-        if not named:
-            return None
-        if not offers:
-            raise BackendUnavailable(
-                f"command {name} cannot be used: {named[0].error or 'its plugin has none'}; "
-                f"{named[0].remedy}"
-            )
-        plugin, spec = _only(offers)
-        try:
-            return _resolve(spec)
-        except WLKError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise _unusable(spec, error, plugin.distribution) from error
+        found = self._find("command", name)
+        return None if found is None else _imported(*found, _resolve)
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -134,11 +117,12 @@ class Registry:
     def fault(self, plugin: PluginInfo) -> str | None:
         """Return why *plugin*, or a backend that it offers, cannot be used; None if all can."""
         if plugin.error is not None:
-            return f"{plugin.error}; {plugin.remedy}"
-        for spec in plugin.backends:
-            titles = [owner.title for owner, _ in _offers("backend", spec.name, self.plugins())]
-            if len(titles) > 1:
-                return f"backend {spec.name!r} is offered by {' and '.join(titles)}: uninstall one"
+            return plugin.failure
+        try:
+            for spec in plugin.backends:
+                self.spec(spec.name)
+        except BackendUnavailable as error:
+            return str(error)
         return None
 
     def spec(self, name: str) -> BackendSpec:
@@ -230,32 +214,40 @@ class Registry:
             OptionError: an option is unknown or takes another value.
 
         """
-        plugins = self.plugins()
-        if not (offers := _offers(kind, name, plugins)):
-            specs = [spec for plugin in plugins for spec in plugin.specs]
+        found = self._find(kind, name)
+        if found is None:
+            specs = chain.from_iterable(plugin.specs for plugin in self.plugins())
             names = sorted({spec.name for spec in specs if spec.kind == kind})
             raise BackendUnavailable(
                 f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
             )
-        plugin, spec = _only(offers)
+        plugin, spec = found
         return _open(plugin, spec, model, spec.resolved_options(options))
 
     def _backend(self, name: str) -> tuple[PluginInfo, BackendSpec]:
-        named = self._named(name)
-        offers = _offers("backend", name, named)
-        for info in named:
-            if info.error is not None and not offers:
-                raise BackendUnavailable(
-                    f"{info.title} is installed but could not be loaded: {info.error} "
-                    f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
-                    f"remove it with: pip uninstall {info.distribution})"
-                )
-        if offers := offers or _offers("backend", name, self.plugins()):
-            return _only(offers)
-        raise self._refusal(name)
+        if (found := self._find("backend", name)) is None:
+            raise self._refusal(name)
+        return found
 
-    def _named(self, point: str) -> list[PluginInfo]:
-        return [self._load(*found) for found in self._found if point in found[0].names]
+    def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any] | None:
+        """Return what is offered under a name, with its plugin; None where nothing is."""
+        point = hookspecs.COMMAND_PREFIX + name if kind == "command" else name
+        named = [self._load(*found) for found in self._found if point in found[0].names]
+        offers = _offers(kind, name, named)
+        if not offers:
+            for info in named:
+                if info.error is not None:
+                    raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
+            if kind == "command":  # all have an entry point, and --help imports no backend
+                return None
+            offers = _offers(kind, name, self.plugins())
+        if len(offers) > 1:  # neither is chosen in silence
+            raise BackendUnavailable(
+                f"{kind} {name!r} is offered by "
+                f"{' and '.join(plugin.title for plugin, _ in offers)}; "
+                f"keep one: pip uninstall {offers[-1][0].distribution}"
+            )
+        return offers[0] if offers else None
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         """Import a plugin and read what it offers, once; a broken one is described by its error."""
@@ -286,22 +278,18 @@ class Registry:
         plugins, known = self.plugins(), known_backends()
         installed = sorted({spec.name for plugin in plugins for spec in plugin.backends})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
-        excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
-        if not installed and name not in known:
-            if broken:
-                return BackendUnavailable(f"no backend works; {excuse}")
-            return BackendUnavailable(
-                "no backend is installed: wlk-core carries no model of its own; "
-                f"install one, for example: {next(iter(known.values()))}"
-            )
         parts = [f"no backend called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
+        elif not installed:
+            parts = ["no backend works"] if broken else [no_backend()]
         elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")
-        return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
+        if broken:
+            parts.append(f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)")
+        return BackendUnavailable("; ".join(parts))
 
 
 def load_backend(
@@ -323,6 +311,14 @@ def known_backends() -> dict[str, str]:
     text = Path(__file__).with_name("known_backends.json").read_text(encoding="utf-8")
     known: dict[str, str] = json.loads(text)
     return known
+
+
+def no_backend() -> str:
+    """Return what is said of an installation without backends."""
+    return (
+        "no backend is installed: wlk-core carries no model of its own; "
+        f"install one, for example: {next(iter(known_backends().values()))}"
+    )
 
 
 def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
@@ -362,9 +358,10 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
                     f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
-            if kind == "command" and COMMAND_PREFIX + spec.name not in info.names:
+            if kind == "command" and hookspecs.COMMAND_PREFIX + spec.name not in info.names:
                 raise BackendUnavailable(
-                    f"its command {spec.name!r} needs the entry point {COMMAND_PREFIX}{spec.name}"
+                    f"its command {spec.name!r} needs the entry point "
+                    f"{hookspecs.COMMAND_PREFIX}{spec.name}"
                 )
             specs.append(spec)
     return attrs.evolve(info, specs=tuple(specs))
@@ -380,40 +377,32 @@ def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[P
     ]
 
 
-def _only(offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
-    """Return the one offer, or refuse to choose between two distributions."""
-    if len(offers) == 1:
-        return offers[0]
-    owners, spec = [plugin for plugin, _ in offers], offers[0][1]
-    raise BackendUnavailable(
-        f"{spec.kind} {spec.name!r} is offered by "
-        f"{' and '.join(owner.title for owner in owners)}; "
-        f"keep one: pip uninstall {owners[-1].distribution}"
-    )
-
-
 def _open(
     plugin: PluginInfo,
     spec: BackendSpec | AnnotatorSpec,
     model: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> Any:
-    """
-    Import the loader of *spec*, which *plugin* brings, and load *model* with it.
-
-    Raises:
-        BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
-            the loader does not exist.  Other exceptions of the loader are passed on, with a note
-            that names it.
-
-    """
     name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
     if name is not None and not isinstance(name, str):
         raise OptionError(f"a model is a string or a path, got {shown(model)}")
     if name == "":
         raise OptionError("a model has a name; got an empty text, leave it out for the default")
+    name = spec.default_model if name is None else name
+    return _imported(plugin, spec, lambda spec: _resolve(spec)(spec, name, **options))
+
+
+def _imported(plugin: PluginInfo, spec: Spec, load: Callable[[Any], Any]) -> Any:
+    """
+    Return what *load* returns for *spec*, which *plugin* brings.
+
+    Raises:
+        BackendUnavailable: an import failed, whatever it raised, or the loader does not exist.
+            Other exceptions of the loader are passed on, with a note that names it.
+
+    """
     try:
-        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
+        return load(spec)
     except WLKError:
         raise
     except (Exception, SystemExit) as error:

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core.cli import demo
+from wlk_core.cli import transcribe
 
-SAMPLE = demo.sample_path()
 WORDS = ("four", "two", "seven", "seven", "one")
 
 
@@ -12,7 +11,7 @@ WORDS = ("four", "two", "seven", "seven", "one")
 def sample(monkeypatch, save, spoken):
     """Put coded audio in the place of the sample."""
     path = save("demo.wav", spoken(4, 2, 7, 7, 1))
-    monkeypatch.setattr(demo, "sample_path", lambda: path)
+    monkeypatch.setattr(transcribe, "sample_path", lambda: path)
 
     class Everything:
         frame_samples = 512
@@ -62,7 +61,7 @@ def test_the_recording_can_be_kept(command, tmp_path):
     second = command("demo", "--fast", "--save", path)
 
     assert (first.status, second.status) == (0, 0)
-    assert path.read_bytes() == demo.sample_path().read_bytes()
+    assert path.read_bytes() == transcribe.sample_path().read_bytes()
 
 
 def test_no_other_file_is_replaced_by_the_recording(command, tmp_path):

@@ -62,14 +62,11 @@ def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
 def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
     """As soon as the diarizer has found out."""
     site.install("wlk-who", "who", DIARIZER)
-    notes = []
-    monkeypatch.setattr(
-        "wlk_core.cli.live_view.LiveView.note", lambda _view, text: notes.append(text)
-    )
+    monkeypatch.setattr("wlk_core.cli.live_view._is_terminal", lambda: True)
     microphone([*blocks_of(spoken(1, 2, 3, 4)), *[np.zeros(800, np.float32)] * 30])
-    listen("--diarizer", "who")
+    drawn = listen("--diarizer", "who").err
 
-    assert ["anna", "bert"] == notes
+    assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")
 
 
 @pytest.mark.parametrize(

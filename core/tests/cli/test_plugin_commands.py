@@ -104,16 +104,6 @@ def test_a_broken_command_is_one_line_and_the_help_goes_on(install, command, plu
     assert 0 == command("backends").status
 
 
-def test_two_distributions_with_one_command_are_an_error_when_it_is_used(install, command):
-    """Neither is chosen in silence."""
-    install()
-    install(distribution="wlk-other")
-
-    done = command("greet", "you")
-    assert 1 == done.status
-    assert "'greet' is offered by wlk-greet 0.1.0 and wlk-other 0.1.0" in done.err
-
-
 def test_a_plugin_cannot_replace_a_command_of_the_core(install, command):
     """The command of the core is used."""
     install(PLUGIN.replace('"greet"', '"demo"'), point="command.demo")

@@ -51,5 +51,5 @@ def test_listing_nothing_names_what_to_install(empty_site, name, command):
     for path in empty_site.folder.glob("*.dist-info/*"):
         path.unlink()
 
-    assert "Install one, for example: pip install " in command(name).out
+    assert "install one, for example: pip install " in command(name).out
     assert command(name, "--json").out == "[]\n"

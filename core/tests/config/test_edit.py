@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from wlk_core import BackendUnavailable, OptionError
+from wlk_core import OptionError
 from wlk_core.config import read_config, set_value
 
 WHOLE = """\
@@ -51,33 +49,6 @@ def test_options_of_a_new_backend_get_a_table(registry, write, path):
     assert read_config().language == "de"
     assert "[options.other]\nfast = true\n" in path.read_text()
     assert "[options]\n" not in path.read_text()
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("device", "cpu", "unknown configuration key device; expected backend"),
-        ("options.toy", "cpu", "unknown configuration key options.toy; expected backend"),
-        ("options.toy.device.x", "cpu", "unknown configuration key options.toy.device.x; "),
-        ("options..device", "cpu", "unknown configuration key options..device; expected backend"),
-        ("model", "", "model needs a value; remove the line from "),
-        ("options.toy.beamsize", "1", "toy: no option is called 'beamsize' (did you mean beam_si"),
-        ("options.toy.beam_size", "many", "toy: option beam_size is an int; got 'many'"),
-    ],
-)
-def test_a_value_that_means_nothing_is_not_written(registry, path, key, value, message):
-    """Only what a command would accept is set."""
-    with pytest.raises(OptionError, match=re.escape(message)):
-        set_value(key, value, registry)
-    assert not path.exists()
-
-
-@pytest.mark.parametrize(("key", "value"), [("backend", "nope"), ("options.nope.device", "cpu")])
-def test_a_backend_that_is_absent_is_not_written(registry, path, key, value):
-    """A spelling mistake in the name is noticed at once."""
-    with pytest.raises(BackendUnavailable, match="no backend called 'nope'"):
-        set_value(key, value, registry)
-    assert not path.exists()
 
 
 def test_a_file_with_a_mistake_is_not_changed(registry, write, path):

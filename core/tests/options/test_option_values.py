@@ -122,7 +122,18 @@ def test_defaults_of_options_of_other_policies_are_filled_in() -> None:
     assert 0.5 == options["border_seconds"]
 
 
-def test_an_option_for_a_policy_that_the_spec_lacks_fails_where_it_is_declared() -> None:
-    """A plugin author sees the mistake at import."""
-    with pytest.raises(ValueError, match="border_seconds is for the policies alignatt, which toy"):
-        attrs.evolve(SPEC, policies=("local-agreement",))
+def test_auto_is_the_first_choice_and_the_default_of_device_and_dtype() -> None:
+    """It is a choice on every framework, named by the plugin or not."""
+    for make in (standard_options.device, standard_options.dtype):
+        assert make("cpu") == make("auto", "cpu")
+        assert ("auto", ("auto", "cpu")) == (make("cpu").default, make("cpu").choices)
+
+
+def test_no_former_name_is_that_of_an_option() -> None:
+    """A name that was given up is never a name in use, and stands for one option alone."""
+    constants = [value for value in vars(standard_options).values() if isinstance(value, Option)]
+    options = [*constants, standard_options.device("cpu"), standard_options.dtype("float32")]
+    former = [name for option in options for name in option.former_names]
+
+    assert len(set(former)) == len(former)
+    assert not {option.name for option in options} & set(former)

@@ -73,14 +73,6 @@ def test_an_annotator_that_cannot_be_loaded_is_one_line(
         site.registry().load_annotator("diarizer", name, **options)
 
 
-def test_two_distributions_with_one_annotator_are_an_error_when_it_is_used(site: Any) -> None:
-    """Neither is chosen in silence."""
-    site.install("wlk-who", ["who"], DIARIZER)
-    site.install("wlk-who-too", ["who"], DIARIZER)
-    with pytest.raises(BackendUnavailable, match=r"wlk-who 0\.1\.0 and wlk-who-too 0\.1\.0"):
-        site.registry().load_annotator("diarizer", "who")
-
-
 @pytest.mark.parametrize(
     ("code", "error"),
     [

@@ -47,8 +47,8 @@ def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> No
         site.registry().spec("broken")
 
     assert str(caught.value) == (
-        "wlk-broken 0.1.0 is installed but could not be loaded: No module named 'not_a_module' "
-        "(WLK_STRICT_PLUGINS=1 shows the traceback; remove it with: pip uninstall wlk-broken)"
+        "backend broken cannot be used: No module named 'not_a_module'; update it with: pip "
+        "install --upgrade wlk-broken, or remove it with: pip uninstall wlk-broken"
     )
 
 
@@ -111,7 +111,7 @@ def test_a_plugin_of_another_api_is_refused(site: Any, api: int) -> None:
 
     with pytest.raises(
         BackendUnavailable,
-        match=rf"wlk-old 0.1.0 .*backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
+        match=rf"backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
     ):
         site.registry().spec("old")
 
@@ -131,9 +131,7 @@ def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: A
     )
     assert registry.spec("fine").name == "fine"
     assert [spec.name for spec in registry.specs()] == ["fine"]
-    assert [registry.fault(row) for row in registry.plugins()] == [
-        "backend 'toy' is offered by wlk-first 0.1.0 and wlk-second 0.1.0: uninstall one"
-    ] * 2
+    assert [registry.fault(row) for row in registry.plugins()] == [str(caught.value)] * 2
 
 
 def test_a_contested_backend_does_not_change_the_default_in_silence(site: Any) -> None:

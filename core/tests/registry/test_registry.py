@@ -14,28 +14,12 @@ from wlk_core import (
     OptionError,
     load_backend,
 )
-from wlk_core.registry import missing_requirements
 
 TOY = """
 @hookimpl
 def wlk_backends():
     yield spec("toy")
 """
-
-
-def test_a_plugin_shows_its_distribution_and_version(site: Any) -> None:
-    """A working plugin is a row with its distribution, version and backends."""
-    site.install("wlk-toy", ["toy"], TOY, version="1.2.3")
-
-    (row,) = site.registry().plugins()
-
-    assert (row.names, row.distribution, row.version, row.error) == (
-        ("toy",),
-        "wlk-toy",
-        "1.2.3",
-        None,
-    )
-    assert [spec.name for spec in row.backends] == ["toy"]
 
 
 def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
@@ -130,21 +114,6 @@ def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: An
         "install it with: pip install it",
     ):
         site.registry().default_backend()
-
-
-def test_missing_requirements_are_read_from_metadata(site: Any) -> None:
-    """A missing requirement comes with the command that installs it; a present one is left out."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("toy", requires={"attrs": "pip install attrs", "nope-x": "pip install x"})
-        """,
-    )
-
-    assert missing_requirements(site.registry().spec("toy")) == {"nope-x": "pip install x"}
 
 
 def test_loading_gives_the_model_and_every_option(site: Any) -> None:

@@ -4,14 +4,10 @@ The public API as type checkers see it: checked by ``mypy --strict``, never run.
 Each function is a use that must type-check as it stands; `assert_type` pins what a call returns.
 """
 
-# ruff: noqa: T201 -- the example of the README prints its results
-
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type
-
-import numpy as np
 
 from wlk_core import (
     EPS,
@@ -26,10 +22,8 @@ from wlk_core import (
     StreamStats,
     SupportsSpeakerTurns,
     Transcript,
-    load_backend,
-    to_float32,
 )
-from wlk_core.audio import Resampler, audio_duration, decode_file
+from wlk_core.audio import audio_duration
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.segments import Segment
 from wlk_core.session import (
@@ -61,24 +55,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     import os
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_core.plugins import Backend, LoadedBackend
-
-
-def readme_example() -> None:
-    """Unpack what a call returns, as the README does."""
-    with load_backend("faster-whisper", "digits") as backend:
-        print(backend.transcribe("demo.flac", language="en").text)
-
-        stream = backend.create_processor(language="en")
-        for chunk in decode_file("demo.flac"):
-            stream.insert_audio_chunk(chunk)
-            tokens, processed_up_to = stream.process_iter()
-            print(*(f"{token.start:.2f}{token.text}" for token in tokens), sep="\n", end="")
-            assert_type(tokens, tuple[ASRToken, ...])
-            assert_type(processed_up_to, float)
-        print("".join(token.text for token in stream.finish().committed))
 
 
 def an_emission(emission: Emission) -> None:
@@ -205,9 +185,3 @@ async def async_events(
         an_event(event)
     async for event in astream(backend, live):
         an_event(event)
-
-
-def conversions(pcm: bytes) -> NDArray[np.float32]:
-    """Convert the bytes of a telephone to audio."""
-    samples = to_float32(np.frombuffer(pcm, dtype=np.int16))
-    return Resampler(8_000).push(samples)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from operator import methodcaller
 import signal
 import time
@@ -17,7 +16,7 @@ from wlk_core.cli.terminal import print_error
 from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.microphone import Captured
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import AudioGap, End, Failure, Lag, SpeakerTurn
+from wlk_core.session import AudioGap, Failure, Lag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +37,6 @@ T = TypeVar("T")
 _WAIT_SECONDS = 0.1
 _CHUNK_SECONDS = 0.1
 _FULL_SCALE = 32_768.0
-_MAX_BACKLOG_SECONDS = 30.0  # in the session, which reports them as lag
 
 
 @attrs.define(kw_only=True)
@@ -54,10 +52,8 @@ class LiveRun:
     sounds: list[WavFile]
     outcome: Outcome
     _has_failed: bool = False
-    _waiting: deque[Captured] = attrs.field(factory=deque)  # what the session does not take yet
     _problem: str | None = None
     _has_lagged: bool = False
-    _began: float = attrs.field(factory=time.perf_counter)
 
     def execute(self) -> int:
         """Transcribe until the source ends or a signal comes; return the exit status."""
@@ -75,11 +71,9 @@ class LiveRun:
             except (AudioFormatError, OSError) as error:
                 self._fail(error)
             STOPS.hold()
-            while self._waiting:
-                self._receive(self._waiting.popleft())
-                self._work_off()
             self.session.end_audio()
-            self._work_off()
+            while self.session.has_work:
+                self._show(self.session.step())
         except BrokenPipeError as error:
             self.outcome.incomplete = str(error)
             raise
@@ -99,33 +93,22 @@ class LiveRun:
             STOPS.hold()
             if captured is None:
                 return
-            self._waiting.extend(captured)
-            while self._waiting and self.session.backlog_seconds < _MAX_BACKLOG_SECONDS:
-                self._receive(self._waiting.popleft())
-            if self.session.has_work:
-                self._show(self.session.step())
+            for block in captured:
+                audio = block.audio
+                pcm = audio if isinstance(audio, bytes) else pcm16(audio)
+                self._save(self.sounds, methodcaller("add_audio", pcm, block.lost_seconds))
+                if block.lost_seconds:
+                    self.session.skip(block.lost_seconds)
+                self.session.receive(audio)
+            self._show(self.session.step())
             if self.source.problem != self._problem:
                 self._problem = self.source.problem
                 if self._problem is not None:
                     self._line(self._problem)
 
-    def _receive(self, block: Captured) -> None:
-        pcm = pcm16(block.audio)
-        self._save(self.sounds, lambda sound: sound.add_audio(pcm, block.lost_seconds))
-        if block.lost_seconds:
-            self.session.skip(block.lost_seconds)
-        self.session.receive(block.audio)
-
-    def _work_off(self) -> None:
-        while self.session.has_work:
-            self._show(self.session.step())
-
     def _show(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, End):
-                self.outcome.end(event, time.perf_counter() - self._began)
-            else:
-                self.outcome.add(event)
+            self.outcome.add(event)
             self._save(self.saves, methodcaller("write", event, self.outcome))
             self.writer.write(event, self.outcome)
             self.view.show(event)
@@ -133,12 +116,10 @@ class LiveRun:
                 if event.is_final:
                     raise event.error
                 self._line(event.error)
-            elif isinstance(event, SpeakerTurn):
-                self.view.note(str(event.span.speaker))
             elif isinstance(event, Lag) and not self._has_lagged:
                 self._has_lagged = True
-                stats = self.processor.stats
-                factor = stats.busy_seconds / max(stats.audio_seconds - event.seconds, 0.1)
+                decoded = max(event.audio_time - event.seconds, 0.1)
+                factor = self.processor.stats.busy_seconds / decoded
                 self._line(
                     f"{self.outcome.model} is too slow for live audio: it takes {factor:.1f} s for "
                     "a second of audio on this machine, and leaves out ticks until it has caught "
@@ -202,9 +183,7 @@ class FileSource:
             self._next = next(self._chunks, None)
 
 
-def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:
-    """Return captured audio as int16 samples, little-endian."""
-    if isinstance(audio, bytes):
-        return audio
+def pcm16(audio: NDArray[np.float32]) -> bytes:
+    """Return audio as int16 samples, little-endian."""
     scaled = np.clip(np.round(audio * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1)
     return scaled.astype("<i2").tobytes()

@@ -31,7 +31,6 @@ __all__ = [
     "usage_line",
 ]
 
-PROGRAM = "wlk-core"
 FAILED = 1
 USAGE = 2
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
@@ -40,8 +39,8 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 _COMMANDS = {
     "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
     "listen": ("listen", "Transcribe a microphone, words as they are spoken."),
-    "demo": ("demo", "Transcribe the bundled sample live, without a download."),
-    "doctor": ("doctor", "Report what is installed, what works, and what to type next."),
+    "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
+    "doctor": ("backends", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
     "plugins": ("backends", "List the installed plugins, broken ones too."),
     "models": ("models", "List the models and where each is."),
@@ -53,9 +52,6 @@ _COMMANDS = {
 _PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
 _COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
 _SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
-
-# Commands of other distributions of this project, and how to install each.
-_INSTALLABLE = {"serve": "pip install wlk-serve"}
 
 
 class HelpfulGroup(click.Group):
@@ -74,27 +70,19 @@ class _LazyGroup(HelpfulGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; a plugin cannot replace one of ours."""
-        if cmd_name not in _COMMANDS:
-            found: click.Command | None = registry_of(ctx).load_command(cmd_name)
-            return found
-        module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        if cmd_name in _COMMANDS:
+            module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
+            command: click.Command | None = getattr(module, cmd_name)
+        else:
+            command = registry_of(ctx).load_command(cmd_name)
+        if command is None and not ctx.resilient_parsing:  # as a shell's completion parses
+            if cmd_name == "serve":  # of another distribution of this project
+                message = "no such command 'serve'; install it with: pip install wlk-serve"
+                raise click.UsageError(message, ctx)
+            raise click.exceptions.NoSuchCommand(
+                cmd_name, possibilities=_listed_commands(), ctx=ctx
+            )
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; the message about an unknown one has what to type instead."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            import difflib  # noqa: PLC0415 -- only for a mistake
-
-            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            hint = f" (did you mean {close[0]}?)" if close else ""
-            if args[0] in _INSTALLABLE:
-                hint = f"; install it with: {_INSTALLABLE[args[0]]}"
-            raise click.UsageError(error.message.rstrip(".") + hint, error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
@@ -139,7 +127,7 @@ def main() -> None:
     """
 
 
-def run_program(command: click.Command = main, name: str = PROGRAM) -> None:
+def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
     """Run the command line of this process as the program *name* and exit with its status."""
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
@@ -162,7 +150,7 @@ def execute(
     registry: Registry | None = None,
     *,
     command: click.Command = main,
-    name: str = PROGRAM,
+    name: str = "wlk-core",
 ) -> int:
     """
     Run one command line and return its exit status.
@@ -239,7 +227,7 @@ def _prepare_streams() -> None:
 
 def usage_line(error: click.UsageError) -> str:
     """Return the message of a wrong command line in one line, with the help to read."""
-    command = error.ctx.command_path if error.ctx else PROGRAM
+    command = error.ctx.command_path if error.ctx else "wlk-core"
     message = error.format_message()
     return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
 

@@ -1,10 +1,11 @@
-"""Results in each format, as text that grows with the events of a session or is written anew."""
+"""Results in each format: text that grows with the events of a session, and sound."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
 import json
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
@@ -12,14 +13,7 @@ import attrs
 
 from wlk_core.captions import VTT_HEADER, srt_cue, vtt_cue
 from wlk_core.segments import SegmentBuilder, segments_from_tokens
-from wlk_core.session import (
-    Commit,
-    Endpoint,
-    HypothesisChange,
-    SilenceSpan,
-    SpeakerTurn,
-    Timeline,
-)
+from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline
 from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
 from wlk_core.untrusted import ACTIVE, plain
 
@@ -27,17 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wlk_core.cli.outputs import ArrayOutput, FileOutput, StandardOutput
+    from wlk_core.cli.outputs import FileOutput, StandardOutput
     from wlk_core.config import Settings
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
-    from wlk_core.session import End, LatencySummary
+    from wlk_core.session import LatencySummary
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = ["Outcome", "Output", "WavFile", "Writer", "committed"]
+__all__ = ["Document", "Outcome", "WavFile", "Writer", "committed", "new_format"]
 
-_REWRITE_SECONDS = 5.0  # of audio after which a document is rewritten within an utterance
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
 
@@ -55,7 +48,8 @@ class Outcome:
     wall_seconds: float | None = None  #: how long it took, known at the end
     has_words: bool = False
     incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
-    _languages: Counter[str] = attrs.field(factory=Counter)  #: words by the language detected
+    _languages: Counter[str] = attrs.field(factory=Counter)  # words by the language detected
+    _began: float = attrs.field(factory=time.perf_counter)
 
     @classmethod
     def of(cls, file: str, settings: Settings) -> Outcome:
@@ -64,18 +58,16 @@ class Outcome:
         return cls(file=file, backend=name, model=model, language=language)
 
     def add(self, event: Event) -> None:
-        """Update it from an event."""
+        """Update it from an event; the last one has the figures of the session."""
         self.audio_time = event.audio_time
+        if isinstance(event, End):
+            self.stats, self.latency = event.stats, event.latency
+            self.wall_seconds = time.perf_counter() - self._began
         for token in committed(event):
             self.has_words = True
             if token.detected_language:
                 self._languages[token.detected_language] += 1
                 self.language = self._languages.most_common(1)[0][0]
-
-    def end(self, event: End, wall_seconds: float) -> None:
-        """Update it from the last event, which has the figures of the session."""
-        self.add(event)
-        self.stats, self.latency, self.wall_seconds = event.stats, event.latency, wall_seconds
 
     def header(self) -> dict[str, Any]:
         """Return the fields that name a result."""
@@ -178,30 +170,18 @@ class JSONLines:
 
 @attrs.define
 class Document:
-    """
-    A whole document at the end; with `is_live` also after each utterance, and within a long one.
-
-    Words have the speakers that are known by then, because a speaker comes after the words.  Until
-    the end a JSON document has the field "incomplete".
-    """
+    """The whole result at the end, with the speakers that are known by then."""
 
     _style: str
-    _is_live: bool = False
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
-    _written: float = 0.0  # stream time at which it was returned last
 
-    def push(self, event: Event, outcome: Outcome) -> str:
-        """Return the document where an utterance ended, or five seconds after the last."""
+    def push(self, event: Event, _outcome: Outcome) -> str:
+        """Return nothing yet."""
         self._timeline.add(event)
         if isinstance(event, SilenceSpan):
             self._silences.append(event.silence)
-        is_news = isinstance(event, Commit | SpeakerTurn)
-        is_due = is_news and event.audio_time - self._written >= _REWRITE_SECONDS
-        if not self._is_live or not (is_due or isinstance(event, Endpoint)):
-            return ""
-        self._written = event.audio_time
-        return self.flush(attrs.evolve(outcome, incomplete="still running"))
+        return ""
 
     def flush(self, outcome: Outcome) -> str:
         """Return the document, unless there are no words because of a failure."""
@@ -209,8 +189,8 @@ class Document:
             return ""
         tokens = self._timeline.tokens
         if self._style != "json":
-            writer = _new_format(self._style)
-            return writer.push(Commit(tuple(tokens), 0.0), outcome) + writer.flush(outcome)
+            text = new_format(self._style)
+            return text.push(Commit(tuple(tokens), 0.0), outcome) + text.flush(outcome)
         record = {
             **outcome.header(),
             **({} if outcome.incomplete is None else {"incomplete": outcome.incomplete}),
@@ -225,24 +205,26 @@ class Document:
 
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
 Format: TypeAlias = Text | Captions | JSONLines | Document
-Output: TypeAlias = "StandardOutput | FileOutput | ArrayOutput"
+Output: TypeAlias = "StandardOutput | FileOutput"
 
 
+def new_format(style: str, *, by_line: bool = False) -> Format:
+    """Return a format for one session; `by_line` holds the open caption of a text back."""
+    if style == "text":
+        return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
+    if style == "json":
+        return Document(style)
+    if style == "srt":
+        return Captions(srt_cue)
+    return Captions(vtt_cue, VTT_HEADER) if style == "vtt" else JSONLines()
+
+
+@attrs.define
 class Writer:
-    """
-    Write one session's result in the format *style*.
+    """Writes one session's result, in a format, to an output."""
 
-    `by_line` holds back open captions.  With `is_live` the output is rewritten as a whole while the
-    session goes on.
-    """
-
-    def __init__(
-        self, style: str, output: Output, *, by_line: bool = False, is_live: bool = False
-    ) -> None:
-        self._format = (
-            Document(style, is_live=True) if is_live else _new_format(style, by_line=by_line)
-        )
-        self._output = output
+    _format: Format
+    _output: Output
 
     def write(self, event: Event, outcome: Outcome) -> None:
         """Write what an event adds."""
@@ -290,16 +272,6 @@ class WavFile:
         """Close the file."""
         self._wave.close()
         self._file.close()
-
-
-def _new_format(style: str, *, by_line: bool = False) -> Format:
-    if style == "text":
-        return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
-    if style == "json":
-        return Document(style)
-    if style == "srt":
-        return Captions(srt_cue)
-    return Captions(vtt_cue, VTT_HEADER) if style == "vtt" else JSONLines()
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:

@@ -1,8 +1,4 @@
-"""
-Resolve a model reference to a directory: local, bundled, in the Hugging Face cache, or pulled.
-
-Downloads, the cache, its locks and checksums are huggingface_hub's.
-"""
+"""Find a model by its reference: a directory, bundled, in the Hugging Face cache, or pulled."""
 
 from __future__ import annotations
 
@@ -291,11 +287,7 @@ def _folded(ref: str, spec: BackendSpec) -> str:
 
 
 def _expanded(path: str) -> Path:
-    """
-    Return *path* as an absolute path, with ``~`` and variables replaced.
-
-    A home directory that does not exist stays as it is written, as the hub's library leaves it.
-    """
+    # Path.expanduser fails where a home directory does not exist; the hub's library leaves it.
     return Path(os.path.abspath(os.path.expandvars(os.path.expanduser(path))))  # noqa: PTH100, PTH111
 
 
@@ -328,12 +320,7 @@ def _repository(ref: str, spec: BackendSpec) -> str:
 
 
 def _download(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
-    """
-    Download the newest revision and return its commit.
-
-    If all files are cached already, their checksums are verified and damaged ones are downloaded
-    again.
-    """
+    """Download the newest revision, or mend it where all files are there; return its commit."""
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"

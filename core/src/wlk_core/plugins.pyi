@@ -19,7 +19,6 @@ from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import API_FLOOR as API_FLOOR
 from wlk_core.hookspecs import API_VERSION as API_VERSION
-from wlk_core.hookspecs import CommandSpec as CommandSpec
 from wlk_core.hookspecs import hookimpl as hookimpl
 from wlk_core.loaded_backend import LoadedBackend as LoadedBackend
 from wlk_core.loaded_backend import StreamConfig as StreamConfig

@@ -8,7 +8,7 @@ from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 import pluggy
@@ -18,7 +18,7 @@ from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
@@ -34,7 +34,8 @@ __all__ = [
     "no_backend",
 ]
 
-Spec: TypeAlias = "BackendSpec | AnnotatorSpec | hookspecs.CommandSpec"
+T = TypeVar("T")
+Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
 _UNKNOWN = "unknown"
 
@@ -43,8 +44,11 @@ _KINDS = {  # what each hook returns
     "wlk_diarizers": "diarizer",
     "wlk_translators": "translator",
     "wlk_turn_detectors": "turn-detector",
-    "wlk_commands": "command",
 }
+
+# The entry point of a command names the module that has the command under its name.  It is imported
+# when the command is used, so that no other command waits for it.
+_COMMAND = "command."
 
 
 @attrs.frozen(kw_only=True)
@@ -61,6 +65,12 @@ class PluginInfo:
     def backends(self) -> tuple[BackendSpec, ...]:
         """The backends that it offers."""
         return tuple(spec for spec in self.specs if spec.kind == "backend")
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The names of the commands that it adds to ``wlk-core``."""
+        named = (name.partition(_COMMAND) for name in self.names)
+        return tuple(command for before, prefix, command in named if prefix and not before)
 
     @property
     def title(self) -> str:
@@ -100,8 +110,17 @@ class Registry:
                 offer it.
 
         """
-        found = self._find("command", name)
-        return None if found is None else _imported(*found, _resolve)
+        found = [found for found in self._found if name in found[0].commands]
+        if not found:
+            return None
+        info, point = _only("command", name, found)
+        try:
+            return getattr(point.load(), name)
+        except WLKError:
+            raise
+        except (Exception, SystemExit) as error:
+            failure = attrs.evolve(info, error=reason(error)).failure
+            raise BackendUnavailable(f"command {name} cannot be used: {failure}") from error
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -231,26 +250,18 @@ class Registry:
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any] | None:
         """Return what is offered under a name, with its plugin; None where nothing is."""
-        point = hookspecs.COMMAND_PREFIX + name if kind == "command" else name
-        named = [self._load(*found) for found in self._found if point in found[0].names]
+        named = [self._load(*found) for found in self._found if name in found[0].names]
         offers = _offers(kind, name, named)
-        if not offers:
-            for info in named:
-                if info.error is not None:
-                    raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
-            if kind == "command":  # all have an entry point, and --help imports no backend
-                return None
-            offers = _offers(kind, name, self.plugins())
-        if len(offers) > 1:  # neither is chosen in silence
-            raise BackendUnavailable(
-                f"{kind} {name!r} is offered by "
-                f"{' and '.join(plugin.title for plugin, _ in offers)}; "
-                f"keep one: pip uninstall {offers[-1][0].distribution}"
-            )
-        return offers[0] if offers else None
+        for info in named:
+            if info.error is not None and not offers:
+                raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
+        offers = offers or _offers(kind, name, self.plugins())
+        return _only(kind, name, offers) if offers else None
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         """Import a plugin and read what it offers, once; a broken one is described by its error."""
+        if info.commands:
+            return info
         if point not in self._loaded:
             with self.import_context():
                 try:
@@ -327,9 +338,10 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
 
     An editable install beside a wheel shows every entry point twice.
     """
-    grouped: dict[str, dict[str, EntryPoint]] = {}
+    grouped: dict[tuple[str, bool], dict[str, EntryPoint]] = {}
     for point in entry_points:
-        grouped.setdefault(point.value, {}).setdefault(point.name, point)
+        key = (point.value, point.name.startswith(_COMMAND))
+        grouped.setdefault(key, {}).setdefault(point.name, point)
     plugins = []
     for points in grouped.values():
         names = tuple(sorted(points))
@@ -358,11 +370,6 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
                     f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
-            if kind == "command" and hookspecs.COMMAND_PREFIX + spec.name not in info.names:
-                raise BackendUnavailable(
-                    f"its command {spec.name!r} needs the entry point "
-                    f"{hookspecs.COMMAND_PREFIX}{spec.name}"
-                )
             specs.append(spec)
     return attrs.evolve(info, specs=tuple(specs))
 
@@ -377,32 +384,37 @@ def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[P
     ]
 
 
+def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, T]]) -> tuple[PluginInfo, T]:
+    """Return the one offer; of two distributions neither is chosen in silence."""
+    if len(offers) > 1:
+        raise BackendUnavailable(
+            f"{kind} {name!r} is offered by {' and '.join(info.title for info, _ in offers)}; "
+            f"keep one: pip uninstall {offers[-1][0].distribution}"
+        )
+    return offers[0]
+
+
 def _open(
     plugin: PluginInfo,
-    spec: BackendSpec | AnnotatorSpec,
+    spec: Spec,
     model: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> Any:
-    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
-    if name is not None and not isinstance(name, str):
-        raise OptionError(f"a model is a string or a path, got {shown(model)}")
-    if name == "":
-        raise OptionError("a model has a name; got an empty text, leave it out for the default")
-    name = spec.default_model if name is None else name
-    return _imported(plugin, spec, lambda spec: _resolve(spec)(spec, name, **options))
-
-
-def _imported(plugin: PluginInfo, spec: Spec, load: Callable[[Any], Any]) -> Any:
     """
-    Return what *load* returns for *spec*, which *plugin* brings.
+    Import the loader of *spec*, which *plugin* brings, and load *model* with it.
 
     Raises:
         BackendUnavailable: an import failed, whatever it raised, or the loader does not exist.
             Other exceptions of the loader are passed on, with a note that names it.
 
     """
+    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
+    if name is not None and not isinstance(name, str):
+        raise OptionError(f"a model is a string or a path, got {shown(model)}")
+    if name == "":
+        raise OptionError("a model has a name; got an empty text, leave it out for the default")
     try:
-        return load(spec)
+        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
     except WLKError:
         raise
     except (Exception, SystemExit) as error:

@@ -181,7 +181,7 @@ def _plugin_rows(registry: Registry) -> list[dict[str, Any]]:
             "version": plugin.version,
             "status": "broken" if error else "ok",
             "backends": [spec.name for spec in plugin.backends],
-            "commands": [spec.name for spec in plugin.specs if spec.kind == "command"],
+            "commands": list(plugin.commands),
             "error": error,
         }
         for plugin in registry.plugins()

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.captions import srt_cue, vtt_cue
 from wlk_core.cli import live_view
 from wlk_core.cli.terminal import printable_formatter, table
-from wlk_core.segments import Segment
+from wlk_core.segments import Segment, srt_cue, vtt_cue
 from wlk_core.session import Commit, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
 from wlk_core.untrusted import ACTIVE, plain, printable

@@ -24,8 +24,7 @@ from wlk_core import (
     Transcript,
 )
 from wlk_core.audio import audio_duration
-from wlk_core.captions import srt_text, vtt_text
-from wlk_core.segments import Segment
+from wlk_core.segments import Segment, srt_text, vtt_text
 from wlk_core.session import (
     AudioGap,
     Commit,

@@ -82,17 +82,6 @@ class PortAudio:
         self.stream.active = False
 
 
-class Clock:
-    """A clock whose seconds a test sets."""
-
-    def __init__(self):
-        self.seconds = 100.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.seconds
-
-
 @pytest.fixture(autouse=True)
 def portaudio(monkeypatch):
     """Return the audio system, which takes the place of sounddevice."""
@@ -103,9 +92,9 @@ def portaudio(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """Return the clock of microphones."""
-    clock = Clock()
-    monkeypatch.setattr(microphone, "_time_with_sleep", clock)
+    """Return the clock of microphones, whose seconds a test sets."""
+    clock = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(microphone, "_time_with_sleep", lambda: clock.seconds)
     return clock
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import json
 import re
 import signal
+from types import SimpleNamespace
 import wave
 
 import numpy as np
@@ -18,31 +20,21 @@ from wlk_core.cli.live_run import FileSource, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
+from wlk_core.vad import SilenceGate
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
-class Clock:
-    """Real time that passes only during a sleep."""
-
-    def __init__(self):
-        self.seconds = 50.0
-
-    def now(self):
-        """Return the time."""
-        return self.seconds
-
-    def sleep(self, seconds):
-        """Let time pass, a little more than asked for, as a real sleep does."""
-        self.seconds += seconds + 1e-9
-
-
 @pytest.fixture
 def quick(monkeypatch):
-    """Let the time of ``--input`` pass without waiting."""
-    clock = Clock()
-    monkeypatch.setattr(live_run.time, "monotonic", clock.now)
-    monkeypatch.setattr(live_run.time, "sleep", clock.sleep)
+    """Let the time of ``--input`` pass only during a sleep."""
+    clock = SimpleNamespace(seconds=50.0)
+
+    def sleep(seconds):
+        clock.seconds += seconds + 1e-9  # a little more than asked for, as a real sleep does
+
+    monkeypatch.setattr(live_run.time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(live_run.time, "sleep", sleep)
     return clock
 
 
@@ -239,12 +231,13 @@ def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_
             "a file that ends with .txt, .json, .jsonl, .srt, .vtt, .wav",
         ),
         (["--save", "no/a.txt"], 2, "there is no directory no"),
-        (["--save", "a.txt", "--save", "a.txt"], 2, "a.txt is given twice"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
         (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
         (["--save", "a.txt", "--save", "./a.txt"], 2, "a.txt is given twice"),
         (["--input", "a.wav", "--save", "a.wav", "--force"], 2, "would overwrite the recording"),
         (["--input", "absent.wav"], 1, "absent.wav"),
+        (["--diarizer", "else"], 1, "no diarizer called 'else'; installed: none"),
+        (["--vad-threshold", "0.4"], 2, "--no-vad excludes the options --vad-...; choose one"),
     ],
 )
 def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
@@ -310,3 +303,78 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
         blocks.extend(source.read(0.0))
     assert 32_000 == sum(len(block.audio) for block in blocks)
     assert source.read(0.0) is None
+
+
+DIARIZER = """
+from wlk_core.plugins import AnnotatorSpec, hookimpl
+from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_core.tokens import SpeakerSpan
+
+opened = []
+
+@hookimpl
+def wlk_diarizers():
+    return [AnnotatorSpec(
+        kind="diarizer", name="who", api=1, summary="finds speakers", load=f"{__name__}:load",
+    )]
+
+def load(spec, model, **options):
+    spans = [SpeakerSpan("anna", 0.0, 0.9), SpeakerSpan("bert", 0.9, 9.0)]
+    opened.append(ScriptedDiarizer(spans, max_delay=0.3))
+    return opened[-1]
+"""
+
+
+def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
+    """They come after the words, so that standard output has none of them."""
+    site.install("wlk-who", "who", DIARIZER)
+    microphone(blocks_of(spoken(1, 2, 3)))
+    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
+    saves = [argument for path in paths for argument in ("--save", path)]
+    done = listen("--diarizer", "who", *saves)
+    text, srt, vtt, document, *_ = (path.read_bytes() for path in paths)
+    speakers = [token["speaker"] for token in json.loads(document)["tokens"]]
+
+    assert (0, "one two three\n", "") == done
+    assert ["anna", "bert"] == list(dict.fromkeys(speakers))
+    assert text.decode().startswith("anna: one")
+    assert "\nbert: " in text.decode()
+    assert b"\nanna: one" in srt
+    assert b"<v bert>" in vtt
+    (diarizer,) = importlib.import_module("wlk_who_cli_plugin").opened
+    assert diarizer.is_closed
+
+
+def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
+    """As soon as the diarizer has found out."""
+    site.install("wlk-who", "who", DIARIZER)
+    monkeypatch.setattr("wlk_core.cli.live_view._is_terminal", lambda: True)
+    microphone([*blocks_of(spoken(1, 2, 3, 4)), *[np.zeros(800, np.float32)] * 30])
+    drawn = listen("--diarizer", "who").err
+
+    assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")
+
+
+@pytest.mark.parametrize("name", ["listen", "transcribe"])
+def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR0917 -- fixtures
+    name, monkeypatch, command, microphone, save, spoken
+):
+    """Names are those of users; the gate gets lengths that add up to the silence."""
+    seen = []
+
+    def gate(_detector, **lengths):
+        seen.append(lengths)
+        return SilenceGate(_detector, **lengths)
+
+    monkeypatch.setattr("wlk_core.vad.gate.SilenceGate", gate)
+    microphone([])
+    start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
+    options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")
+    assert 0 == command(*start, *options).status
+    (lengths,) = seen
+
+    assert 0.4 == lengths["threshold"]
+    assert 0.1 == lengths["pre_roll"]
+    assert 0.6 == pytest.approx(lengths["hang_over"] + lengths["min_silence"])
+    assert "longer silence" in command(*start, "--vad-silence", "0.2").err
+    assert "--no-vad excludes" in command(*start, "--no-vad", "--vad-silence", "0.8").err

@@ -4,6 +4,7 @@ from io import StringIO
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 
 from wlk_core import models as store
@@ -30,32 +31,16 @@ def test_models_lists_every_backends_models(command):
     ]
 
 
-def test_models_as_json(command, monkeypatch):
-    """Scripts get every field."""
-    monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))
-
-    assert json.loads(command("models", "--backend", "toy", "--json").out) == [
-        {
-            "backend": "toy",
-            "name": "base",
-            "repo": "acme/base",
-            "state": "cached",
-            "revision": "a" * 40,
-            "size": 145200000,
-            "licence": "mit",
-            "path": "somewhere",
-            "is_default": True,
-        }
-    ]
-
-
-def test_models_shows_sizes_and_sources(command, monkeypatch):
-    """A pulled model is shown with its size and repository."""
+def test_models_shows_sizes_and_sources_and_scripts_get_every_field(command, monkeypatch):
+    """A pulled model is shown with its size, licence and repository."""
     monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))
 
     assert command("models").out.splitlines()[1].split() == (
         ["toy", "base*", "cached", "145.2", "MB", "mit", "acme/base"]
     )
+    assert json.loads(command("models", "--backend", "toy", "--json").out) == [
+        attrs.asdict(CACHED) | {"path": "somewhere"}
+    ]
 
 
 def test_pull_names_what_arrived(command, monkeypatch):

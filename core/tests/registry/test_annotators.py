@@ -85,9 +85,8 @@ def test_an_annotator_that_cannot_be_loaded_is_one_line(
             "wlk_diarizers returns a diarizer, got BackendSpec(",
         ),
         (DIARIZER.replace('"diarizer"', '"oracle"'), "ValueError: AnnotatorSpec: expected kind as"),
-        (DIARIZER.replace("api=1", "api=99"), "diarizer 'who' speaks plugin API 99"),
     ],
-    ids=["another kind", "a backend", "unknown kind", "another api"],
+    ids=["another kind", "a backend", "unknown kind"],
 )
 def test_a_wrong_declaration_is_a_row_with_its_fault(site: Any, code: str, error: str) -> None:
     """Other plugins go on."""

@@ -33,18 +33,6 @@ def test_an_absent_framework_makes_its_backend_unavailable(site: Any) -> None:
     assert isinstance(caught.value.__cause__, ImportError)
 
 
-def test_a_broken_framework_is_not_taken_for_an_absent_one(site: Any) -> None:
-    """A framework whose metadata is there and whose import fails is to be reinstalled."""
-    code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
-    site.install("wlk-toy", ["toy"], code)
-
-    with pytest.raises(
-        BackendUnavailable,
-        match="does not work, reinstall it with: pip install attrs --force",
-    ):
-        site.registry().load_backend("toy")
-
-
 @pytest.mark.parametrize(
     ("raised", "reason"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 import sys
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from wlk_core import (
     BackendUnavailable,
     OptionError,
-    load_backend,
 )
 
 TOY = """
@@ -155,19 +153,3 @@ def test_a_path_object_is_a_model_too(site: Any) -> None:
     assert loaded.model == str(Path("models") / "m")
     with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
         registry.load_backend("toy", "")
-
-
-def test_load_backend_uses_what_is_installed(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module's own load_backend reads the entry points of this environment."""
-    site.install("wlk-toy", ["toy"], TOY)
-    points = metadata.entry_points
-    found = next(iter(metadata.distributions(path=[str(site.folder)]))).entry_points
-    monkeypatch.setattr(
-        metadata,
-        "entry_points",
-        lambda **chosen: found if chosen == {"group": "wlk.plugins"} else points(**chosen),
-    )
-
-    loaded: Any = load_backend("toy", "large")
-
-    assert ("large", {}) == (loaded.model, loaded.options)

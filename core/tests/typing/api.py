@@ -6,7 +6,6 @@ Each function is a use that must type-check as it stands; `assert_type` pins wha
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type
 
 from wlk_core import (
@@ -17,14 +16,11 @@ from wlk_core import (
     ChangeSpeaker,
     Emission,
     OnlineProcessor,
-    Silence,
     StreamBroken,
     StreamStats,
     SupportsSpeakerTurns,
     Transcript,
 )
-from wlk_core.audio import audio_duration
-from wlk_core.segments import Segment, srt_text, vtt_text
 from wlk_core.session import (
     AudioGap,
     Commit,
@@ -36,28 +32,22 @@ from wlk_core.session import (
     Lag,
     LatencySummary,
     Marked,
-    Session,
     SilenceSpan,
     SpeakerTurn,
     SpeechStarted,
-    Timeline,
-    Transcription,
     Translation,
     astream,
     stream,
-    transcribe,
 )
 from wlk_core.session.calls import attempt
-from wlk_core.vad import SilenceGate, SileroDetector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
-    import os
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.plugins import Backend, LoadedBackend
+    from wlk_core.plugins import LoadedBackend
 
 
 def an_emission(emission: Emission) -> None:
@@ -97,32 +87,6 @@ def a_stream(processor: OnlineProcessor, chunk: NDArray[np.float32]) -> StreamSt
     return stats
 
 
-def a_transcription(result: Transcription) -> None:
-    """Read and write a transcription."""
-    assert_type(result.text, str)
-    assert_type(result.words, tuple[ASRToken, ...])
-    assert_type(result.segments, tuple[Segment, ...])
-    assert_type(result.silences, tuple[Silence, ...])
-    assert_type(result.language, str | None)
-    assert_type(result.duration, float)
-    assert_type(result.to_srt(), str)
-    assert_type(result.to_vtt(), str)
-    assert_type(result.to_dict(), dict[str, Any])
-    assert_type(srt_text(result.words) + vtt_text(result.words), str)
-
-
-def whole_recordings(backend: LoadedBackend[Any], samples: NDArray[np.float32]) -> None:
-    """Give a recording as a path, an open file or an array."""
-    path: os.PathLike[str] = Path("talk.flac")
-    assert_type(backend.transcribe(path), Transcription)
-    assert_type(backend.transcribe("-", task="translate", vad=False), Transcription)
-    assert_type(backend.transcribe(samples, language="en", tick_seconds=0.5), Transcription)
-    with Path("talk.flac").open("rb") as file:
-        assert_type(backend.transcribe(file, chunk_seconds=2), Transcription)
-    assert_type(transcribe(backend, samples), Transcription)
-    assert_type(audio_duration("talk.flac"), float | None)
-
-
 def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kind of event
     """Distinguish the kinds of events; the type checker proves that there are no others."""
     match event:
@@ -152,19 +116,6 @@ def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kin
         case End():
             assert_type(event.latency, LatencySummary | None)
             return f"{event.audio_time:.1f} s"
-
-
-def a_session(backend: Backend, samples: NDArray[np.float32]) -> Iterator[str]:
-    """Give audio of any form to a session and receive events."""
-    gate = SilenceGate(SileroDetector())
-    session = Session(backend.create_processor(), gate=gate, encoding="mulaw", rate=8_000)
-    timeline = Timeline()
-    session.receive(samples)
-    while session.has_work:
-        assert_type(session.step(), list[Event])
-    for event in (*session.feed(b"\0"), *session.finish()):
-        timeline.add(event)
-        yield an_event(event)
 
 
 def events(backend: LoadedBackend[Any], chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:

@@ -67,13 +67,7 @@ def listen(
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
     from wlk_core.cli.live_run import FileSource, LiveRun  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import (  # noqa: PLC0415 -- as above
-        Document,
-        Outcome,
-        WavFile,
-        Writer,
-        new_format,
-    )
+    from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format  # noqa: PLC0415 -- as above
     from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
     from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
 
@@ -130,8 +124,7 @@ def listen(
             view=view,
             writer=Writer(new_format("text", by_line=by_line), output),
             saves=[
-                # Speakers come after the words, so that files with them are written in the end.
-                Writer(Document(style) if speakers else new_format(style), FileOutput(path))
+                Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
                 for path, style in targets.items()
                 if style != "wav"
             ],

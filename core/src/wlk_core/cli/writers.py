@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = ["Document", "Outcome", "WavFile", "Writer", "committed", "new_format"]
+__all__ = ["Outcome", "WavFile", "Writer", "committed", "new_format"]
 
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
@@ -207,15 +207,20 @@ Format: TypeAlias = Text | Captions | JSONLines | Document
 Output: TypeAlias = "StandardOutput | FileOutput"
 
 
-def new_format(style: str, *, by_line: bool = False) -> Format:
-    """Return a format for one session; `by_line` holds the open caption of a text back."""
+def new_format(style: str, *, by_line: bool = False, has_speakers: bool = False) -> Format:
+    """
+    Return a format for one session.
+
+    `by_line` holds the open caption of a text back.  With speakers, which come after the words, a
+    text or captions are written in the end.
+    """
+    if style == "jsonl":
+        return JSONLines()
+    if style == "json" or has_speakers:
+        return Document(style)
     if style == "text":
         return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
-    if style == "json":
-        return Document(style)
-    if style == "srt":
-        return Captions(srt_cue)
-    return Captions(vtt_cue, VTT_HEADER) if style == "vtt" else JSONLines()
+    return Captions(srt_cue) if style == "srt" else Captions(vtt_cue, VTT_HEADER)
 
 
 @attrs.define

@@ -129,40 +129,33 @@ def test_options_of_another_policy_than_the_chosen_are_left_out(registry, write,
     assert options_of(settings) == {"policy": "local-agreement"}
 
 
-def test_an_option_of_another_policy_in_one_layer_is_a_mistake(registry, write, path):
-    """A file that contradicts itself is named."""
-    write(POLICIES.replace("alignatt", "local-agreement"))
-
-    with pytest.raises(OptionError) as caught:
-        choose_settings(registry)
-
-    assert str(caught.value).startswith(f"{path}, key options.toy.border_seconds: toy: ")
-
-
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("file", "variables", "flags", "message"),
     [
+        ("[options.toy]\nbeamsize = 1", {}, {}, "{path}, key options.toy.beamsize: toy: no option"),
+        ("[options.toy]\nbeam_size = 99", {}, {}, "{path}, key options.toy.beam_size: toy: option"),
+        ("[options.toy]\npolicy = 'x'", {}, {}, "{path}, key options.toy.policy: toy: option poli"),
         (
-            "[options.toy]\nbeamsize = 1",
-            ", key options.toy.beamsize: toy: no option is call",
+            POLICIES.replace("alignatt", "local-agreement"),
+            {},
+            {},
+            "{path}, key options.toy.border_seconds: toy: policy=local-agreement takes no border",
         ),
-        (
-            "[options.toy]\n\nbeam_size = 99",
-            ", key options.toy.beam_size: toy: option beam",
-        ),
-        (
-            "[options.toy]\npolicy = 'x'",
-            ", key options.toy.policy: toy: option policy is o",
-        ),
-        ("language = 'xx'", ", key language: toy does not support the language 'xx'"),
+        ("language = 'xx'", {}, {}, "{path}, key language: toy does not support the language 'xx'"),
+        ("language = 'de'", {}, {"backend": "other"}, "{path}, key language: other detects the la"),
+        ("", {"WLK_OPTION_BEAM_SIZE": "x"}, {}, "WLK_OPTION_BEAM_SIZE: toy: option beam_size is a"),
+        ("", {"WLK_LANGUAGE": "xx"}, {}, "WLK_LANGUAGE: toy does not support the language 'xx'"),
+        ("", {}, {"pairs": ["beamsize=1"]}, "toy: no option is called 'beamsize' (did you mean"),
     ],
 )
-def test_a_mistake_in_the_file_names_file_and_key(registry, write, path, text, message):
-    """What the backend does not take is named by its origin."""
-    write(text)
+def test_a_mistake_is_named_by_its_file_and_key_or_its_variable(  # noqa: PLR0917 -- fixtures
+    registry, layers, path, file, variables, flags, message
+):
+    """A mistake in a flag has no origin: users see what they typed."""
+    layers(file, variables)
 
-    with pytest.raises(OptionError, match=re.escape(f"{path}{message}")):
-        choose_settings(registry)
+    with pytest.raises(OptionError, match=f"^{re.escape(message.format(path=path))}"):
+        choose_settings(registry, **flags)
 
 
 def test_a_backend_of_the_file_that_is_absent_is_named(registry, write, path):
@@ -171,37 +164,6 @@ def test_a_backend_of_the_file_that_is_absent_is_named(registry, write, path):
 
     with pytest.raises(BackendUnavailable, match=re.escape(f"{path}, key backend: no back")):
         choose_settings(registry)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("WLK_OPTION_BEAMSIZE", "1", "WLK_OPTION_BEAMSIZE: toy: no option is called 'beamsize'"),
-        ("WLK_OPTION_BEAM_SIZE", "x", "WLK_OPTION_BEAM_SIZE: toy: option beam_size is an int"),
-        ("WLK_LANGUAGE", "xx", "WLK_LANGUAGE: toy does not support the language 'xx'"),
-    ],
-)
-def test_a_mistake_in_a_variable_names_it(registry, monkeypatch, name, value, message):
-    """A variable is named like a line of the file."""
-    monkeypatch.setenv(name, value)
-
-    with pytest.raises(OptionError, match=re.escape(message)):
-        choose_settings(registry)
-
-
-def test_a_language_that_the_backend_cannot_force_names_the_flag(registry, write):
-    """A default language may not suit every backend; one flag leaves it out."""
-    write('language = "de"')
-
-    with pytest.raises(OptionError, match=r"key language: other "):
-        choose_settings(registry, backend="other")
-    assert choose_settings(registry, backend="other", language="auto").language is None
-
-
-def test_a_mistake_in_a_flag_has_no_origin(registry):
-    """Users see what they typed."""
-    with pytest.raises(OptionError, match=r"^toy: no option is called 'beamsize' \(did you mean"):
-        choose_settings(registry, pairs=["beamsize=1"])
 
 
 @pytest.mark.parametrize("name", ["toy", "whisper", "something-else"])

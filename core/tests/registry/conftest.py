@@ -16,29 +16,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEAD = """
+from types import SimpleNamespace
+
 from wlk_core.plugins import BackendSpec, hookimpl
 
 def spec(name, **more):
     declared = {"name": name, "api": 1, "summary": "a toy", "load": f"{__name__}:load", **more}
     return BackendSpec(**declared)
 
-class Loaded:
-    def __init__(self, model, options):
-        self.model, self.options = model, options
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *_, **__: None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
 def load(spec, model, **options):
-    return Loaded(model, options)
+    return SimpleNamespace(model=model, options=options)
 """
 
 
@@ -67,6 +54,11 @@ class Site:
         )
         lines = "".join(f"{name} = {module}\n" for name in names)
         (info / "entry_points.txt").write_text(f"[wlk.plugins]\n{lines}", encoding="utf-8")
+
+    def offer(self, distribution: str, *names: str, **fields: object) -> None:
+        """Install a plugin that declares backends called *names*, all of them with *fields*."""
+        specs = "".join(f"    yield spec({name!r}, **{fields!r})\n" for name in names)
+        self.install(distribution, list(names), f"@hookimpl\ndef wlk_backends():\n{specs}")
 
     def registry(self) -> Registry:
         """Return a registry that sees this site and nothing else."""

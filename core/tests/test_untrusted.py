@@ -51,12 +51,6 @@ def test_what_is_written_like_a_credential_is_masked(text):
     assert "***" in line
 
 
-@given(key=KEYS, before=st.text("xyz ", max_size=20), after=st.text("xyz ", max_size=20))
-def test_a_key_is_masked_anywhere_in_a_text(key, before, after):
-    """The rest of the text does not change."""
-    assert f"{before}***{after}" == mask_secret(f"{before}{key}{after}", key)
-
-
 @given(key=KEYS, data=st.data())
 def test_the_beginning_of_a_key_that_is_cut_off_is_masked(key, data):
     """Quotes are cut at a maximum length, and a key may be cut with them."""

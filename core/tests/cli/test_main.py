@@ -186,29 +186,3 @@ def test_a_defect_shows_its_traceback_when_asked(command, monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         command("backends")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows closes no descriptors this way")
-@pytest.mark.parametrize(
-    ("redirection", "line"),
-    [
-        (">&-", "wlk-core: standard output is closed; send it to a file or a pipe\n"),
-        ("<&-", "wlk-core: -: standard input is closed; give a file, or pipe a recording in\n"),
-    ],
-)
-def test_a_closed_descriptor_is_one_line(site, redirection, line):
-    """A stream that was closed before the program began is named."""
-    done = subprocess.run(
-        [
-            "/bin/sh",
-            "-c",
-            f'"{sys.executable}" -m wlk_core transcribe --backend toy - {redirection}',
-        ],
-        env=site.environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-
-    assert (done.returncode, done.stderr) == (1, line)

@@ -137,13 +137,6 @@ def test_subtitles(transcribe, recording):
     )
 
 
-def test_several_files_as_json_are_an_array(transcribe, recording):
-    """Several files are one array of objects."""
-    done = transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "json")
-
-    assert [result["text"] for result in json.loads(done.out)] == ["one", "two"]
-
-
 @pytest.mark.parametrize("style", SUFFIXES)
 def test_output_holds_what_standard_output_would(transcribe, recording, tmp_path, style):
     """A file given with --output gets the same text."""

@@ -159,9 +159,6 @@ def execute(
     `registry` replaces what is installed.
     """
     STOPS.reset()
-    if sys.stdout is None:  # the descriptor was closed before this program began
-        print_error("standard output is closed; send it to a file or a pipe", name)
-        return FAILED
     status = FAILED
     try:
         # Not by click's `main`, which turns a broken pipe into an exit with 1.
@@ -213,10 +210,10 @@ def _prepare_streams() -> None:
     What libraries in C write to its descriptor goes to standard error: they know nothing of
     Python's streams, and one line of theirs would spoil JSON.
     """
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 -- until the end
-    if sys.stdout is None:
-        return
+    # What was closed before this program began is the null device.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     results = os.dup(1)
     os.dup2(2, 1)
     # Of text that is not Unicode (a file name) the escape is also what JSON would write.

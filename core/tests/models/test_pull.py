@@ -174,19 +174,6 @@ def test_an_unreachable_hub_names_the_command_to_run_again(failure, monkeypatch)
     assert "s3cr3t" not in text
 
 
-def test_removing_leaves_nothing(spec, hub, cache):
-    """Removing takes away every file, whichever tool brought it."""
-    hub.publish("acme/base", {"config.json": b"{}", "model.bin": bytes(1000)})
-    pull("base", spec)
-    repo = cached_repo("base", spec)
-    size = repo.size
-    repo.remove()
-
-    assert size >= 1002
-    assert not (cache / "models--acme--base").exists()
-    assert list_models([spec])[0].state == "absent"
-
-
 @pytest.mark.parametrize(
     ("ref", "text"),
     [

@@ -122,11 +122,13 @@ def listen(
             processor=processor,
             session=session,
             view=view,
-            writer=Writer(new_format("text", by_line=by_line), output),
-            saves=[
-                Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
-                for path, style in targets.items()
-                if style != "wav"
+            writers=[
+                *(
+                    Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
+                    for path, style in targets.items()
+                    if style != "wav"
+                ),
+                Writer(new_format("text", by_line=by_line), output),
             ],
             sounds=[WavFile(path, source.rate) for path in targets if targets[path] == "wav"],
             outcome=Outcome.of(title, settings),

@@ -47,8 +47,7 @@ class LiveRun:
     processor: OnlineProcessor
     session: Session
     view: LiveView
-    writer: Writer
-    saves: list[Writer]  # a file that cannot be written is dropped, and the others go on
+    writers: list[Writer]  # what cannot be written is dropped, and the others go on
     sounds: list[WavFile]
     outcome: Outcome
     _has_failed: bool = False
@@ -81,9 +80,8 @@ class LiveRun:
             self._fail(error)
         finally:
             STOPS.hold()
-            self._save(self.saves, methodcaller("finish", self.outcome))
             self._save(self.sounds, methodcaller("finish"))
-            self.writer.finish(self.outcome)
+            self._save(self.writers, methodcaller("finish", self.outcome))
         return status or int(self._has_failed)
 
     def _capture(self) -> None:
@@ -109,8 +107,7 @@ class LiveRun:
     def _show(self, events: list[Event]) -> None:
         for event in events:
             self.outcome.add(event)
-            self._save(self.saves, methodcaller("write", event, self.outcome))
-            self.writer.write(event, self.outcome)
+            self._save(self.writers, methodcaller("write", event, self.outcome))
             self.view.show(event)
             if isinstance(event, Failure):
                 if event.is_final:
@@ -129,12 +126,14 @@ class LiveRun:
                 seconds = event.end - event.start
                 self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
 
-    def _save(self, saves: list[T], call: Callable[[T], None]) -> None:
-        for save in list(saves):
+    def _save(self, files: list[T], call: Callable[[T], None]) -> None:
+        for file in list(files):
             try:
-                call(save)
+                call(file)
+            except BrokenPipeError:
+                raise
             except OSError as error:
-                saves.remove(save)
+                files.remove(file)
                 self._has_failed = True
                 self._line(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import attrs
@@ -97,6 +98,6 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
         if not click.confirm(f"{question}. Remove it?", err=True):
             echo("nothing was removed")
             return 1
-    repo.remove()
+    shutil.rmtree(repo.folder)
     echo(f"removed {model}: {size} are free again")
     return 0

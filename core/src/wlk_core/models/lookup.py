@@ -8,7 +8,6 @@ import glob
 import os
 from pathlib import Path
 import re
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -100,10 +99,6 @@ class CachedRepo:
         """Bytes of all files in the cache."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return sum(path.stat().st_size for path in files if "snapshots" not in path.parts)
-
-    def remove(self) -> None:
-        """Remove all revisions from the cache, or raise OSError."""
-        shutil.rmtree(self.folder)
 
     def sizes(self, revision: str) -> dict[str, int]:
         """Return the bytes of each file of a revision; dangling links are left out."""

@@ -69,8 +69,8 @@ class PluginInfo:
     @property
     def commands(self) -> tuple[str, ...]:
         """The names of the commands that it adds to ``wlk-core``."""
-        named = (name.partition(_COMMAND) for name in self.names)
-        return tuple(command for before, prefix, command in named if prefix and not before)
+        named = [name for name in self.names if name.startswith(_COMMAND)]
+        return tuple(name.removeprefix(_COMMAND) for name in named)
 
     @property
     def title(self) -> str:
@@ -155,11 +155,12 @@ class Registry:
             BackendUnavailable: it is absent, broken, or offered by two distributions.
 
         """
-        return self._backend(name)[1]
+        spec: BackendSpec = self._find("backend", name)[1]
+        return spec
 
     def owner(self, name: str) -> PluginInfo:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
-        return self._backend(name)[0]
+        return self._find("backend", name)[0]
 
     def usable(self) -> tuple[BackendSpec, ...]:
         """
@@ -191,7 +192,7 @@ class Registry:
                 f"no backend is the default: {specs[0].name} is used only when it is named, "
                 f"with --backend {specs[0].name}"
             )
-        raise self._refusal(None)
+        raise self._refusal("backend", None)
 
     def load_backend(
         self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
@@ -210,7 +211,7 @@ class Registry:
         """
         if not isinstance(name, str):
             raise OptionError(f"the name of a backend is a string, got {shown(name)}")
-        plugin, spec = self._backend(name)
+        plugin, spec = self._find("backend", name)
         backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
         if model is not None and hasattr(backend, "model"):
             backend.model = os.fspath(model)
@@ -233,30 +234,19 @@ class Registry:
             OptionError: an option is unknown or takes another value.
 
         """
-        found = self._find(kind, name)
-        if found is None:
-            specs = chain.from_iterable(plugin.specs for plugin in self.plugins())
-            names = sorted({spec.name for spec in specs if spec.kind == kind})
-            raise BackendUnavailable(
-                f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
-            )
-        plugin, spec = found
+        plugin, spec = self._find(kind, name)
         return _open(plugin, spec, model, spec.resolved_options(options))
 
-    def _backend(self, name: str) -> tuple[PluginInfo, BackendSpec]:
-        if (found := self._find("backend", name)) is None:
-            raise self._refusal(name)
-        return found
-
-    def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any] | None:
-        """Return what is offered under a name, with its plugin; None where nothing is."""
+    def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
+        """Return what is offered under a name, with its plugin."""
         named = [self._load(*found) for found in self._found if name in found[0].names]
         offers = _offers(kind, name, named)
         for info in named:
             if info.error is not None and not offers:
                 raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
-        offers = offers or _offers(kind, name, self.plugins())
-        return _only(kind, name, offers) if offers else None
+        if offers := offers or _offers(kind, name, self.plugins()):
+            return _only(kind, name, offers)
+        raise self._refusal(kind, name)
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         """Import a plugin and read what it offers, once; a broken one is described by its error."""
@@ -277,22 +267,21 @@ class Registry:
     def _ranked(self) -> list[BackendSpec]:
         """Return the backends with a preference, the most preferred first."""
         specs = chain.from_iterable(plugin.backends for plugin in self.plugins())
-        ranked = [
-            (-spec.preference, spec.name, spec) for spec in specs if spec.preference is not None
-        ]
-        return [spec for *_, spec in sorted(ranked, key=lambda row: row[:2])]
+        preferred = [spec for spec in specs if spec.preference is not None]
+        return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
-    def _refusal(self, name: str | None) -> BackendUnavailable:
-        """Describe why there is no backend called *name* (None: no backend at all)."""
+    def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
+        """Describe why there is no backend or annotator called *name* (None: none at all)."""
         import difflib  # noqa: PLC0415 -- only for a mistake
 
-        plugins, known = self.plugins(), known_backends()
-        installed = sorted({spec.name for plugin in plugins for spec in plugin.backends})
+        plugins, known = self.plugins(), known_backends() if kind == "backend" else {}
+        specs = chain.from_iterable(plugin.specs for plugin in plugins)
+        installed = sorted({spec.name for spec in specs if spec.kind == kind})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
-        parts = [f"no backend called {name!r}; installed: {', '.join(installed) or 'none'}"]
+        parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
-        elif not installed:
+        elif known and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
         elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"

@@ -127,21 +127,9 @@ def test_everything_committed_is_in_a_valid_file(
     assert done.status == status
     assert words == committed
     assert words == (DIGITS + DIGITS)[: len(words)]
-
-
-def test_an_interrupted_json_result_names_the_signal(
-    command, recording, tmp_path, toy_engine, monkeypatch
-):
-    """A reader of the file sees that it ends before its recording."""
-    in_the_engine(toy_engine, monkeypatch, signal.SIGTERM, 3)
-    target = tmp_path / "out.json"
-
-    command(
-        "transcribe", "--no-vad", recording("a.wav", *RECORDING), "--chunk-seconds", "1",
-        "--format", "json", "--output", target,
-    )  # fmt: skip
-
-    assert json.loads(target.read_text())["incomplete"] == "stopped by SIGTERM"
+    if words and style == "json" and interrupt is in_the_engine:
+        reason = json.loads(target.read_text())["incomplete"]
+        assert reason == f"stopped by {signal.Signals(number).name}"
 
 
 def test_a_signal_that_a_plugin_swallows_still_ends_the_run(

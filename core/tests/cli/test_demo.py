@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.cli import transcribe
+from wlk_core.vad import silence_gate
 
 WORDS = ("four", "two", "seven", "seven", "one")
 
@@ -22,7 +23,7 @@ def sample(monkeypatch, save, spoken):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_core.vad.gate.SileroDetector", Everything)
+    monkeypatch.setattr(f"{silence_gate.__module__}.SileroDetector", Everything)
 
 
 def test_the_demo_prints_words_with_their_times_and_figures(command):

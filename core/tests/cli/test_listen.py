@@ -20,7 +20,7 @@ from wlk_core.cli.live_run import FileSource, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
-from wlk_core.vad import SilenceGate
+from wlk_core.vad import SilenceGate, silence_gate
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
@@ -366,7 +366,7 @@ def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR
         seen.append(lengths)
         return SilenceGate(_detector, **lengths)
 
-    monkeypatch.setattr("wlk_core.vad.gate.SilenceGate", gate)
+    monkeypatch.setattr(f"{silence_gate.__module__}.SilenceGate", gate)
     microphone([])
     start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
     options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")

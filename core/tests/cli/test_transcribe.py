@@ -14,6 +14,7 @@ import pytest
 
 from wlk_core import audio
 from wlk_core.cli.outputs import SUFFIXES
+from wlk_core.vad import silence_gate
 
 
 def test_words_go_to_standard_output(transcribe, recording):
@@ -119,7 +120,7 @@ def test_pauses_are_silences(command, save, spoken, monkeypatch):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_core.vad.gate.SileroDetector", Loudness)
+    monkeypatch.setattr(f"{silence_gate.__module__}.SileroDetector", Loudness)
     path = save("a.wav", spoken(1, 2), np.zeros(64000), spoken(3))
 
     result = json.loads(command("transcribe", path, "--format", "json").out)

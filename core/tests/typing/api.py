@@ -39,7 +39,6 @@ from wlk_core.session import (
     astream,
     stream,
 )
-from wlk_core.session.calls import attempt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -75,7 +74,7 @@ def a_stream(processor: OnlineProcessor, chunk: NDArray[np.float32]) -> StreamSt
     if isinstance(processor, SupportsSpeakerTurns):
         assert_type(processor.new_speaker(ChangeSpeaker("ann", 12.5)), Emission)
     try:
-        assert_type(attempt(processor.finish), Emission)
+        assert_type(processor.finish(), Emission)
     except StreamBroken as error:
         assert_type(error.committed, tuple[ASRToken, ...])
     except BackendError as error:

@@ -315,7 +315,12 @@ def _repository(ref: str, spec: BackendSpec) -> str:
 
 
 def _download(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
-    """Download the newest revision, or mend it where all files are there; return its commit."""
+    """
+    Download the newest revision and return its commit.
+
+    If all files are cached already, their checksums are verified and damaged ones are downloaded
+    again.
+    """
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"

@@ -189,11 +189,6 @@ def _plugin_rows(registry: Registry) -> list[dict[str, Any]]:
     ]
 
 
-def _state(spec: BackendSpec) -> str:
-    missing = missing_requirements(spec)
-    return f"needs {', '.join(missing)}" if missing else "installed"
-
-
 def _summary(registry: Registry) -> str:
     try:
         default = choose_settings(registry).spec.name
@@ -202,7 +197,7 @@ def _summary(registry: Registry) -> str:
     rows = [
         (
             f"{spec.name}*" if spec.name == default else spec.name,
-            _state(spec),
+            _row(spec, None)[0],
             spec.default_model or "",
             spec.summary,
         )
@@ -251,7 +246,7 @@ def _details(spec: BackendSpec, registry: Registry) -> str:
         ("capabilities", ", ".join(sorted(spec.capabilities))),
     ]
     page = [
-        f"{spec.name}  ({registry.owner(spec.name).title})  {_state(spec)}",
+        f"{spec.name}  ({registry.owner(spec.name).title})  {_row(spec, None)[0]}",
         f"  {spec.summary}",
         table((f"  {label}", text) for label, text in facts if text),
     ]

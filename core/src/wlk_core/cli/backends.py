@@ -116,14 +116,15 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     no backend can be used, or something that is installed is broken.
     """
     registry = registry_of(context)
-    specs, usable = registry.specs(), registry.usable()
+    specs = registry.specs()  # without those that two distributions offer
+    usable = [spec for spec in registry.usable() if spec in specs]
     settings = None
     try:
         settings = choose_settings(registry)
     except WLKError as error:
         if specs:
             print_error(error)
-    checked = () if fast else usable
+    checked = [] if fast else usable
     if checked and sys.stderr.isatty():
         echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
     with ThreadPoolExecutor(_MAX_PROCESSES) as pool:

@@ -1,10 +1,14 @@
+"""Options: declared once, and every value checked and converted from that declaration."""
+
 from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
-from wlk_core.plugins import Option, OptionError
+from wlk_core.options import OptionValues, parse_pairs
+from wlk_core.plugins import BackendSpec, Option, OptionError, standard_options
 
 BEAM = Option(name="beam", type=int, default=1, minimum=1, maximum=8)
 DEVICE = Option(name="device", default="auto", choices=("auto", "cpu"))
@@ -75,3 +79,135 @@ def test_a_value_that_the_option_does_not_take_is_refused(
 def test_a_default_is_shown_as_users_type_it(option: Option, text: str) -> None:
     """None reads as auto where the choice is left open, and as none otherwise."""
     assert text == option.default_text
+
+
+def parse_options(spec: BackendSpec, pairs: list[str]) -> OptionValues:
+    """Return the values of options as a command line has them."""
+    return spec.split_options(parse_pairs(pairs))
+
+
+SPEC = BackendSpec(
+    name="toy",
+    api=1,
+    summary="a toy",
+    load="wlk_toy.backend:load",
+    options=(
+        standard_options.device("cpu", "cuda"),
+        standard_options.PROMPT,
+        standard_options.BUFFER_SECONDS,
+        standard_options.BORDER_SECONDS,
+        Option(name="threads", type=int, default=0),
+    ),
+    policies=("alignatt", "local-agreement"),
+)
+AGREEMENT = attrs.evolve(
+    SPEC,
+    name="agreeing",
+    options=(standard_options.BUFFER_SECONDS, standard_options.dtype("int8")),
+    policies=("local-agreement",),
+)
+
+
+def test_pairs_are_split_by_scope_and_converted() -> None:
+    """Only the options that were given are returned; the first equals sign ends the key."""
+    values = parse_options(
+        SPEC, ["threads=2", "prompt=a=b", " buffer_seconds =8", "policy=local-agreement"]
+    )
+
+    assert {"threads": 2} == values.backend
+    assert {"prompt": "a=b", "buffer_seconds": 8.0, "policy": "local-agreement"} == values.stream
+
+
+def test_values_can_be_resolved_again() -> None:
+    """What was converted is accepted by the spec as it is, an open choice included."""
+    values = parse_options(SPEC, ["buffer_seconds=auto", "device=cpu"])
+
+    assert SPEC.stream_options(values.stream)["buffer_seconds"] is None
+    assert values == SPEC.split_options({**values.backend, **values.stream})
+
+
+def test_the_same_pair_twice_is_one() -> None:
+    """A script that repeats itself is no mistake."""
+    assert {"threads": 2} == parse_options(SPEC, ["threads=2", "threads=2"]).backend
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["threads"], "expected an option as KEY=VALUE, got 'threads'"),
+        (["=2"], "expected an option as KEY=VALUE, got '=2'"),
+        (["threads=1", "threads=2"], "option threads has two values, '1' and '2'; keep one"),
+        (["a\nb=1", "a\nb=2"], r"option a\nb has two values, '1' and '2'; keep one"),
+        (["threads=x"], "toy: option threads is an int; got 'x'"),
+        (
+            ["thread=1"],
+            "toy: no option is called 'thread' (did you mean threads?); expected one of",
+        ),
+        (["init_prompt=x"], "toy: no option is called 'init_prompt' (did you mean prompt?);"),
+        (["lang=en"], "no option is called 'lang' (did you mean language?)"),
+        (["border_frames=9"], "no option is called 'border_frames' (did you mean border_seconds?)"),
+        (
+            ["policy=local-agreement", "border_seconds=1"],
+            "policy=local-agreement takes no border_seconds; leave it out, or choose policy=alig",
+        ),
+        (["policy=alignat"], "toy: option policy is one of alignatt, local-agreement; got"),
+    ],
+    ids=[
+        "no equals sign",
+        "no key",
+        "two values",
+        "two values of two lines",
+        "bad value",
+        "misspelt",
+        "former name",
+        "argument",
+        "former unit",
+        "other policy",
+        "unknown policy",
+    ],
+)
+def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], message: str) -> None:
+    """The message suggests the option of this backend that was probably meant."""
+    with pytest.raises(OptionError) as caught:
+        parse_options(SPEC, pairs)
+
+    assert message in str(caught.value)
+
+
+def test_the_arithmetic_has_one_name() -> None:
+    """compute_type, precision and torch_dtype are answered with dtype."""
+    for name in ("compute_type", "precision", "torch_dtype"):
+        with pytest.raises(OptionError, match="did you mean dtype"):
+            parse_options(AGREEMENT, [f"{name}=int8"])
+
+
+def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:
+    """load_backend and create_processor each point to the other."""
+    with pytest.raises(OptionError, match=r"toy: prompt is an option of create_processor\(prompt="):
+        SPEC.backend_options({"prompt": "x"})
+    with pytest.raises(OptionError, match=r"threads is an option of load_backend\(\.\.\., threads"):
+        SPEC.stream_options({"threads": 1})
+
+
+def test_defaults_of_options_of_other_policies_are_filled_in() -> None:
+    """A backend finds every stream option by name, whatever the policy."""
+    options = SPEC.stream_options({"policy": "local-agreement"})
+
+    assert 0.5 == options["border_seconds"]
+
+
+def test_auto_is_the_first_choice_and_the_default_of_device_and_dtype() -> None:
+    """It is a choice on every framework, named by the plugin or not."""
+    for make in (standard_options.device, standard_options.dtype):
+        assert make("cpu") == make("auto", "cpu")
+        assert ("auto", ("auto", "cpu")) == (make("cpu").default, make("cpu").choices)
+
+
+def test_no_former_name_is_that_of_an_option() -> None:
+    """A name that was given up is never a name in use, and stands for one option alone."""
+    constants = [value for value in vars(standard_options).values() if isinstance(value, Option)]
+    options = [*constants, standard_options.device("cpu"), standard_options.dtype("float32")]
+    former = [name for option in options for name in option.former_names]
+
+    assert len(set(former)) == len(former)
+    assert not {option.name for option in options} & set(former)

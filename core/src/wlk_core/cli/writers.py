@@ -154,8 +154,8 @@ class JSONLines:
         return ""
 
     def flush(self, outcome: Outcome) -> str:
-        """Return the end, if the session came to it."""
-        if outcome.wall_seconds is None:
+        """Return the end, if the recording was transcribed to it."""
+        if outcome.wall_seconds is None or outcome.incomplete is not None:
             return ""
         return _line(
             "end",

@@ -223,7 +223,7 @@ def _language(spec: BackendSpec, setting: _Setting) -> str | None:
 
 
 def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValues:
-    """Return the options by scope, without those that a preceding choice of policy makes void."""
+    # A policy that precedes an option makes it void: the file may hold options of another one.
     takers = {option.name: option.policies for option in spec.all_options}
     policy = settings.get("policy", _Setting())
     given = {} if policy.value is None else {"policy": policy.value}
@@ -244,7 +244,6 @@ def _origin(*keys: str) -> str:
 
 @contextmanager
 def _naming(origin: str | None) -> Iterator[None]:
-    """Put the origin of a value in front of the message of an error about it."""
     try:
         yield
     except (BackendUnavailable, OptionError) as error:

@@ -238,7 +238,6 @@ class Registry:
         return _open(plugin, spec, model, spec.resolved_options(options))
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
-        """Return what is offered under a name, with its plugin."""
         named = [self._load(*found) for found in self._found if name in found[0].names]
         offers = _offers(kind, name, named)
         for info in named:
@@ -249,7 +248,6 @@ class Registry:
         raise self._refusal(kind, name)
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
-        """Import a plugin and read what it offers, once; a broken one is described by its error."""
         if info.commands:
             return info
         if point not in self._loaded:
@@ -265,7 +263,6 @@ class Registry:
         return self._loaded[point]
 
     def _ranked(self) -> list[BackendSpec]:
-        """Return the backends with a preference, the most preferred first."""
         specs = chain.from_iterable(plugin.backends for plugin in self.plugins())
         preferred = [spec for spec in specs if spec.preference is not None]
         return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
@@ -322,11 +319,8 @@ def no_backend() -> str:
 
 
 def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
-    """
-    Group entry points by their module into plugins, in order of their distributions.
-
-    An editable install beside a wheel shows every entry point twice.
-    """
+    # A module is one plugin, whatever it offers.  An editable install beside a wheel shows every
+    # entry point twice.
     grouped: dict[tuple[str, bool], dict[str, EntryPoint]] = {}
     for point in entry_points:
         key = (point.value, point.name.startswith(_COMMAND))
@@ -343,7 +337,6 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
 
 
 def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
-    """Return *info* with what the hooks of *plugin*, a module, offer."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
@@ -364,7 +357,6 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
 
 
 def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[PluginInfo, Any]]:
-    """Return what *plugins* offer under a name, with the plugin of each."""
     return [
         (info, spec)
         for info in plugins
@@ -374,7 +366,7 @@ def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[P
 
 
 def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, T]]) -> tuple[PluginInfo, T]:
-    """Return the one offer; of two distributions neither is chosen in silence."""
+    # Of two distributions neither is chosen in silence: the words would change.
     if len(offers) > 1:
         raise BackendUnavailable(
             f"{kind} {name!r} is offered by {' and '.join(info.title for info, _ in offers)}; "
@@ -389,14 +381,6 @@ def _open(
     model: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> Any:
-    """
-    Import the loader of *spec*, which *plugin* brings, and load *model* with it.
-
-    Raises:
-        BackendUnavailable: an import failed, whatever it raised, or the loader does not exist.
-            Other exceptions of the loader are passed on, with a note that names it.
-
-    """
     name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
     if name is not None and not isinstance(name, str):
         raise OptionError(f"a model is a string or a path, got {shown(model)}")
@@ -441,7 +425,6 @@ def _resolve(spec: Spec) -> Any:
 
 
 def _is_import_failure(error: BaseException) -> bool:
-    """Return whether *error* was raised while a module was imported, at any depth."""
     # Broken frameworks raise anything when they are imported: OSError of a missing library,
     # RuntimeError of another version.  What a loader raises by itself is about the model.
     traceback = error.__traceback__

@@ -257,7 +257,6 @@ def _details(spec: BackendSpec, registry: Registry) -> str:
 
 
 def _option_line(option: Option) -> tuple[str, str]:
-    """Return an option as KEY=KIND, and what help is there about it."""
     facts = [f"default: {option.default_text}"]
     if option.policies:
         facts.insert(0, f"policy: {', '.join(option.policies)}")
@@ -307,10 +306,10 @@ def check_backend(spec: BackendSpec) -> CheckResult:
 
 
 def _load_here(registry: Registry, name: str) -> int:
-    """Load the backend in this process, run its model once and print what the plugin logs."""
+    # The detail is what the plugin logs about the loaded model, such as its device.
     spec = registry.spec(name)
     handler = logging.StreamHandler(sys.stdout)
-    handler.addFilter(lambda record: record.levelno == logging.INFO)  # loaders log device and dtype
+    handler.addFilter(lambda record: record.levelno == logging.INFO)
     logger = logging.getLogger(spec.load.partition(":")[0].partition(".")[0])
     logger.setLevel(logging.INFO)
     logger.propagate = False

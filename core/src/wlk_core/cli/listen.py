@@ -139,7 +139,6 @@ def listen(
 def _check_saves(
     saves: Sequence[str], *, is_forced: bool, recordings: Sequence[str]
 ) -> dict[Path, str]:
-    """Return the files of --save and the format of each."""
     styles = {suffix: style for style, suffix in SUFFIXES.items()} | {".wav": "wav"}
     targets: dict[Path, str] = {}
     for path in map(Path, saves):

@@ -92,12 +92,8 @@ class _LazyGroup(HelpfulGroup):
 
 
 def _listed_commands() -> dict[str, str]:
-    """
-    Return every command with its line in the help, that of a plugin from its distribution.
-
-    Importing importlib.metadata and reading entry points with it would take as long as all the rest
-    of --help.
-    """
+    # Importing importlib.metadata and reading entry points with it would take as long as all the
+    # rest of --help.
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
     for folder in dict.fromkeys(sys.path):
         with suppress(OSError):  # not a folder
@@ -194,29 +190,26 @@ def execute(
 
 
 def _flush_results(*, is_known_to_fail: bool) -> None:
-    """Write what is pending; a failure that has its line already gets no other one."""
     try:
         sys.stdout.flush()
     except OSError:
+        # A failure that has its line already gets no other one.
         if not is_known_to_fail:
             raise
         _detach_standard_output()
 
 
 def _prepare_streams() -> None:
-    """
-    Let results be UTF-8 in every locale, and keep standard output for them alone.
-
-    What libraries in C write to its descriptor goes to standard error: they know nothing of
-    Python's streams, and one line of theirs would spoil JSON.
-    """
     # What was closed before this program began is the null device.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    # Standard output is for results alone.  Libraries in C, which know nothing of Python's streams,
+    # write to its descriptor, and one line of theirs would spoil JSON.
     results = os.dup(1)
     os.dup2(2, 1)
-    # Of text that is not Unicode (a file name) the escape is also what JSON would write.
+    # Results are UTF-8 in every locale.  Of text that is not Unicode, such as a file name, the
+    # escape is also what JSON would write.
     sys.stdout = open(  # noqa: SIM115
         results, "w", encoding="utf-8", errors="backslashreplace", closefd=False
     )
@@ -254,15 +247,15 @@ def registry_of(context: click.Context) -> Registry:
 
 
 def _signal_status(error: BaseException) -> int:
-    """Return the exit status of a run that a signal ended, or an answer that never came."""
     cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
     if isinstance(cause, Stopped):
         return cause.status
+    # An answer that never came is click's Abort too.
     return FAILED if isinstance(cause, EOFError) else 128 + signal.SIGINT
 
 
 def _detach_standard_output() -> None:
-    """Point standard output at the null device, so that the interpreter's last flush succeeds."""
+    # What is pending would make the interpreter's last flush fail, with a line of its own.
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):

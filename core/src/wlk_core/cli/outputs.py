@@ -160,7 +160,6 @@ def check_target(path: Path, option: str, *, recordings: Sequence[str], is_force
 
 
 def _names(files: Sequence[str], extension: str) -> list[str]:
-    """Return a name for each file: its stem, or its whole name where stems are equal."""
     paths = [Path("stdin") if file == "-" else Path(file) for file in files]
     names = [path.stem for path in paths]
     if len(set(names)) < len(names):

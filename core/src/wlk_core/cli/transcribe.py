@@ -207,7 +207,6 @@ def sample_path() -> Path:
 
 
 def _demo_backend(registry: Registry, name: str | None) -> BackendSpec:
-    """Return the backend of that name, else the default or the best other one with the model."""
     chosen = registry.spec(name) if name is not None else choose_settings(registry).spec
     if _DEMO_MODEL in chosen.models:
         return chosen
@@ -230,14 +229,7 @@ def _session_events(
     realtime: bool = False,
     vad: bool | GateParameters = True,
 ) -> Generator[Event]:
-    """
-    Run the recording of *outcome* through a stream of its own and keep *outcome* up to date.
-
-    Raises:
-        AudioFormatError, OSError: the recording cannot be read, or not to its end.
-        BackendError: the engine failed.
-
-    """
+    """Run the recording of *outcome* through a stream of its own and keep *outcome* up to date."""
     from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings av
     from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
     from wlk_core.session.event_streams import new_chunker, run_session  # noqa: PLC0415 -- as above
@@ -255,7 +247,8 @@ def _session_events(
                 outcome.add(event)
                 yield event
     finally:
-        outcome.stats = outcome.stats or processor.stats  # of one that failed, its work so far
+        # A recording that failed has no end with figures, but the work so far.
+        outcome.stats = outcome.stats or processor.stats
 
 
 def _as_spoken(pieces: Iterable[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
@@ -268,7 +261,6 @@ def _as_spoken(pieces: Iterable[NDArray[np.float32]]) -> Iterator[NDArray[np.flo
 
 
 def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: LiveView) -> None:
-    """Write the events of one recording, and complete its results however it ended."""
     try:
         with closing(events):
             for event in events:
@@ -278,6 +270,7 @@ def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: Liv
         outcome.incomplete = " ".join(str(error).split()) or "interrupted"
         raise
     finally:
+        # However it ended, what was committed is written before a signal counts.
         STOPS.hold()
         writer.finish(outcome)
     STOPS.release()
@@ -287,9 +280,9 @@ def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: Liv
 
 
 def _duration(file: str) -> float | None:
-    """Return the length of a recording if its header has it; nothing is read from a pipe."""
     from wlk_core.audio import audio_duration, may_be_live  # noqa: PLC0415 -- brings av
 
+    # Nothing is read from a pipe before its turn.
     return None if may_be_live(file) else audio_duration(file)
 
 

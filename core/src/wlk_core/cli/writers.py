@@ -284,13 +284,12 @@ def _line(event: str, audio_time: float, **fields: Any) -> str:
 
 
 def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
-    """Return JSON in which terminal control sequences are escapes."""
+    # Terminal control sequences are escapes in JSON as well.
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     lines = text.split("\n")  # line breaks of JSON's own; those of strings are escapes already
     return "\n".join(ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in lines)
 
 
 def _rounded(record: Any) -> dict[str, Any]:
-    """Return the fields of *record*, seconds with four digits."""
     fields = attrs.asdict(record).items()
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}

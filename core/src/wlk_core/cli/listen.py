@@ -117,19 +117,18 @@ def listen(
             max_backlog_seconds=_DAY_SECONDS,
             skip_ticks_after=_SKIP_TICKS_AFTER,
         )
+        writers = [
+            Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
+            for path, style in targets.items()
+            if style != "wav"
+        ]
+        writers.append(Writer(new_format("text", by_line=by_line), output))
         run = LiveRun(
             source=source,
             processor=processor,
             session=session,
             view=view,
-            writers=[
-                *(
-                    Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
-                    for path, style in targets.items()
-                    if style != "wav"
-                ),
-                Writer(new_format("text", by_line=by_line), output),
-            ],
+            writers=writers,
             sounds=[WavFile(path, source.rate) for path in targets if targets[path] == "wav"],
             outcome=Outcome.of(title, settings),
         )

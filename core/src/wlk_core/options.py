@@ -104,13 +104,6 @@ class Option:
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
-        declared = (*self.choices, *(() if self.default is None else (self.default,)))
-        allowed = (int, float) if self.type is float else self.type
-        if wrong := [value for value in declared if not isinstance(value, allowed)]:
-            raise ValueError(
-                f"option {self.name}: expected values of type {self.type.__name__}, "
-                f"got {shown(wrong[0])}"
-            )
         if self.is_auto_allowed and self.default is not None:
             raise ValueError(
                 f"option {self.name}: auto stands for None, so the default is None; "

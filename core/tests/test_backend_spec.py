@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -29,6 +31,10 @@ def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
         ({"thread_affinity": "some"}, "thread_affinity"),
         ({"options": [Option(name="x"), Option(name="x")]}, "'toy': it declares option x twice"),
         (
+            {"options": [Option(name="x", scope="stream", policies=("y",))]},
+            "option x is for the policies y, which toy does not declare",
+        ),
+        (
             {"capabilities": ["batching"], "thread_affinity": "same-thread"},
             "'toy': batching runs .* got",
         ),
@@ -42,7 +48,17 @@ def test_a_spec_that_no_command_could_use_is_refused(
         attrs.evolve(SPEC, **fields)  # type: ignore[arg-type]  # as an author without a type checker
 
 
-def test_a_default_is_of_the_type_of_its_option() -> None:
-    """A default that no user could type is a mistake."""
-    with pytest.raises(ValueError, match="option depth: expected values of type int, got 'deep'"):
-        Option(name="depth", type=int, default="deep")
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"type": float, "default": 12.0, "is_auto_allowed": True},
+            "auto stands for None, so the default is None; got 12",
+        ),
+        ({"policies": ("x",)}, "only options of a stream depend on its policy"),
+    ],
+)
+def test_an_option_that_contradicts_itself_is_refused(fields: dict[str, Any], message: str) -> None:
+    """A default beside auto, or a policy before there is a stream, is a mistake."""
+    with pytest.raises(ValueError, match=message):
+        Option(name="depth", **fields)

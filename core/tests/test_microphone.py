@@ -1,4 +1,4 @@
-"""A microphone: devices, rates, and audio that is lost, with a scripted audio system."""
+"""A microphone: devices, rates, and audio that is lost, with a scripted PortAudio."""
 
 from __future__ import annotations
 
@@ -9,176 +9,36 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from wlk_core import AudioDeviceError
-from wlk_core.microphone import InputDevice, Microphone, SoundDevice
-
-USB = InputDevice(index=2, name="USB Audio", rate=48_000, is_default=False)
-BUILT_IN = InputDevice(index=0, name="Built-in Microphone", rate=44_100, is_default=True)
+from wlk_core import AudioDeviceError, microphone
+from wlk_core.microphone import Microphone, find_device, input_devices
 
 
-class ScriptedStream:
-    """An open stream."""
-
-    def __init__(self):
-        self.active = True
-
-    def close(self):
-        """Stop it."""
-        self.active = False
-
-
-class ScriptedDriver:
-    """An audio system whose devices accept some rates and can be unplugged."""
-
-    def __init__(self, devices=(BUILT_IN, USB), rates=(16_000, 44_100, 48_000)):
-        self._devices = list(devices)
-        self.rates = set(rates)
-        self.is_unplugged = False
-        self.plugged = None  # the devices after a refresh, where others are plugged in
-        self.opened = []
-        self.on_block = None
-
-    def devices(self):
-        """Return the devices."""
-        return self._devices
-
-    def refresh(self):
-        """List the devices that are plugged in now."""
-        assert not self.stream.active
-        if self.plugged is not None:
-            self._devices = self.plugged
-
-    def open(self, device, rate, on_block):
-        """Open a device."""
-        if self.is_unplugged or rate not in self.rates:
-            raise AudioDeviceError(f"{device.name} cannot be opened at {rate} Hz: scripted")
-        self.on_block = on_block
-        self.opened.append((device.name, rate))
-        self.stream = ScriptedStream()
-        return self.stream
+def device_of(index, name, rate, inputs=1):
+    """Return a device as sounddevice describes it."""
+    return {
+        "index": index,
+        "name": name,
+        "default_samplerate": float(rate),
+        "max_input_channels": inputs,
+    }
 
 
-class Clock:
-    """A clock whose seconds a test sets."""
-
-    def __init__(self):
-        self.seconds = 100.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.seconds
-
-
-@pytest.fixture
-def driver():
-    """Return an audio system."""
-    return ScriptedDriver()
-
-
-@pytest.fixture
-def clock():
-    """Return a clock."""
-    return Clock()
-
-
-def capture(driver, clock, seconds=0.05, *, late=0.0, has_lost=False, rate=16_000):
-    """Let a block come."""
-    clock.seconds += seconds + late
-    driver.on_block(b"\0\0" * round(seconds * rate), has_lost)
-
-
-def test_blocks_come_in_their_order_without_gaps(driver, clock):
-    """Jitter of half a second is not a gap."""
-    microphone = Microphone(driver=driver, now=clock)
-    for late in (1.9, 0.0, 0.5, 0.0):  # PulseAudio begins late
-        capture(driver, clock, late=late)
-    captured = microphone.read(0)
-
-    assert ("Built-in Microphone", 16_000) == driver.opened[0]
-    assert [0.0] * 4 == [block.lost_seconds for block in captured]
-    assert 4 * 1_600 == sum(len(block.audio) for block in captured)
-    assert [] == microphone.read(0)
-
-
-def test_a_microphone_is_a_source_of_chunks_at_16_khz(clock):
-    """Audio of another rate is resampled, and what was lost is silence of the same length."""
-    driver = ScriptedDriver(rates={44_100})
-    with Microphone(driver=driver, now=clock) as microphone:
-        capture(driver, clock, rate=44_100)
-        capture(driver, clock, late=2.5, rate=44_100)
-        chunks = list(islice(microphone, 5))
-
-    assert {np.dtype(np.float32)} == {chunk.dtype for chunk in chunks}
-    assert 2.6 == pytest.approx(sum(map(len, chunks)) / 16_000, abs=0.01)
-    assert [] == list(microphone)
-
-
-def test_an_overflow_is_a_gap_of_the_time_that_is_missing(driver, clock):
-    """The clock of the stream does not drift."""
-    microphone = Microphone(driver=driver, now=clock)
-    capture(driver, clock)
-    capture(driver, clock, late=0.3, has_lost=True)
-    first, second = microphone.read(0)
-
-    assert 0 == first.lost_seconds
-    assert 0.3 == pytest.approx(second.lost_seconds)
-
-
-def test_a_device_that_was_lost_is_opened_again(driver, clock):
-    """Its problem is described, and the time without it is a gap."""
-    microphone = Microphone(driver=driver, now=clock)
-    capture(driver, clock)
-    microphone.read(0)
-    driver.stream.active = False
-    driver.is_unplugged = True
-    for _ in range(5):
-        clock.seconds += 1.0
-        assert [] == microphone.read(0)
-    problem = microphone.problem
-    driver.is_unplugged = False
-    clock.seconds += 1.0
-    microphone.read(0)
-    capture(driver, clock)
-    (block,) = microphone.read(0)
-
-    assert "Built-in Microphone cannot be opened" in problem
-    assert microphone.problem is None
-    assert 6.0 == pytest.approx(block.lost_seconds)
-    assert 2 == len(driver.opened)
-
-
-def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(driver, clock):
-    """The list of devices is read again; a device with the same name is the same device."""
-    microphone = Microphone("usb", driver=driver, now=clock)
-    capture(driver, clock)
-    microphone.read(0)
-    driver.stream.active = False
-    driver.plugged = [BUILT_IN]
-    clock.seconds += 1.0
-    microphone.read(0)
-    problem = microphone.problem
-    again = InputDevice(index=5, name="USB Audio", rate=48_000, is_default=True)
-    driver.plugged = [BUILT_IN, again]
-    clock.seconds += 1.0
-    microphone.read(0)
-    capture(driver, clock)
-
-    assert "USB Audio is gone; connect it again" == problem
-    assert again == microphone.device
-    assert ["USB Audio", "USB Audio"] == [name for name, _ in driver.opened]
-    assert 2.0 == pytest.approx(microphone.read(0)[0].lost_seconds)
+BUILT_IN = device_of(0, "Built-in Microphone", 44_100)
+USB = device_of(2, "USB Audio", 48_000)
 
 
 class PortAudio:
-    """The part of sounddevice that lists devices; PortAudio lists them at its start."""
+    """The part of sounddevice that is used; PortAudio lists devices when it is initialised."""
 
     class PortAudioError(Exception):
         """An error of PortAudio."""
 
     def __init__(self):
-        self.plugged = ["Built-in Microphone"]
-        self.default = SimpleNamespace(device=(0, 0))
+        self.plugged = [BUILT_IN, device_of(1, "Speaker", 48_000, inputs=0), USB]
+        self.default = SimpleNamespace(device=(0, 1))
+        self.rates = {16_000, 44_100, 48_000}
         self.fails = False
+        self.opened = []
         self._listed = None
         self._initialize()
 
@@ -188,81 +48,205 @@ class PortAudio:
         self._listed = list(self.plugged)
 
     def _terminate(self):
+        assert not self.opened or not self.stream.active
         if self._listed is None:
             raise self.PortAudioError("not initialised")
         self._listed = None
 
-    def query_devices(self):
-        """Return what was plugged in at the start."""
-        return [
-            {"name": name, "default_samplerate": 48_000.0, "max_input_channels": 1}
-            for name in self._listed
-        ]
+    def query_devices(self, device=None, kind=None):
+        """Return what was plugged in at the start, or the one device that matches."""
+        if kind is None:
+            return self._listed
+        named = [each for each in self._listed if str(device).lower() in each["name"].lower()]
+        if device is None or isinstance(device, int):
+            index = self.default.device[0] if device is None else device
+            named = [each for each in self._listed if each["index"] == index]
+        if not named:
+            raise self.PortAudioError(f"Error querying device {device}")
+        if len(named) > 1:
+            raise ValueError(f"Multiple input devices found for {device!r}:\n[0] Built-in")
+        return named[0]
+
+    def RawInputStream(self, *, samplerate, device, callback, **_others):  # noqa: N802 -- its name
+        """Open a stream, which begins to run at once."""
+        if samplerate not in self.rates:
+            raise self.PortAudioError("Invalid sample rate")
+        (found,) = (each for each in self._listed if each["index"] == device)
+        self.opened.append((found["name"], samplerate))
+        self.callback = callback
+        self.stream = SimpleNamespace(active=True, start=lambda: None, close=self.stop)
+        return self.stream
+
+    def stop(self):
+        """Stop the stream."""
+        self.stream.active = False
 
 
-def test_portaudio_looks_for_devices_again(monkeypatch):
-    """Also after an attempt that failed, because the sound server was restarted."""
-    portaudio = PortAudio()
-    monkeypatch.setitem(sys.modules, "sounddevice", portaudio)
-    driver = SoundDevice()
-    portaudio.plugged = ["Built-in Microphone", "USB Audio"]
-    stale = [device.name for device in driver.devices()]
-    portaudio.fails = True
-    with pytest.raises(AudioDeviceError, match="the devices cannot be listed: no sound server"):
-        driver.refresh()
-    portaudio.fails = False
-    driver.refresh()
-
-    assert ["Built-in Microphone"] == stale
-    assert portaudio.plugged == [device.name for device in driver.devices()]
+@pytest.fixture(autouse=True)
+def portaudio(monkeypatch):
+    """Return the audio system, which takes the place of sounddevice."""
+    system = PortAudio()
+    monkeypatch.setitem(sys.modules, "sounddevice", system)
+    return system
 
 
-def test_a_device_that_stays_silent_without_an_error_is_opened_again(driver, clock):
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """Return the clock of microphones, whose seconds a test sets."""
+    clock = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(microphone, "_time_with_sleep", lambda: clock.seconds)
+    return clock
+
+
+@pytest.fixture
+def capture(portaudio, clock):
+    """Return a function that lets a block come."""
+
+    def come(seconds=0.05, *, late=0.0, has_lost=False, rate=16_000):
+        clock.seconds += seconds + late
+        status = SimpleNamespace(input_overflow=has_lost)
+        portaudio.callback(b"\0\0" * round(seconds * rate), 0, None, status)
+
+    return come
+
+
+def test_blocks_come_in_their_order_without_gaps(portaudio, capture):
+    """Jitter of half a second is not a gap."""
+    device = Microphone()
+    for late in (1.9, 0.0, 0.5, 0.0):  # PulseAudio begins late
+        capture(late=late)
+    captured = device.read(0)
+
+    assert [("Built-in Microphone", 16_000)] == portaudio.opened
+    assert [0.0] * 4 == [block.lost_seconds for block in captured]
+    assert 4 * 1_600 == sum(len(block.audio) for block in captured)
+    assert [] == device.read(0)
+
+
+def test_a_microphone_is_a_source_of_chunks_at_16_khz(portaudio, capture):
+    """Audio of another rate is resampled, and what was lost is silence of the same length."""
+    portaudio.rates = {44_100}
+    with Microphone() as device:
+        capture(rate=44_100)
+        capture(late=2.5, rate=44_100)
+        chunks = list(islice(device, 5))
+
+    assert {np.dtype(np.float32)} == {chunk.dtype for chunk in chunks}
+    assert 2.6 == pytest.approx(sum(map(len, chunks)) / 16_000, abs=0.01)
+    assert [] == list(device)
+
+
+def test_an_overflow_is_a_gap_of_the_time_that_is_missing(capture):
+    """The clock of the stream does not drift."""
+    device = Microphone()
+    capture()
+    capture(late=0.3, has_lost=True)
+    first, second = device.read(0)
+
+    assert 0 == first.lost_seconds
+    assert 0.3 == pytest.approx(second.lost_seconds)
+
+
+def test_a_device_that_was_lost_is_opened_again(portaudio, clock, capture):
+    """Its problem is described, and the time without it is a gap."""
+    device = Microphone()
+    capture()
+    device.read(0)
+    portaudio.stop()
+    portaudio.rates = set()
+    for _ in range(5):
+        clock.seconds += 1.0
+        assert [] == device.read(0)
+    problem = device.problem
+    portaudio.rates = {16_000}
+    clock.seconds += 1.0
+    device.read(0)
+    capture()
+    (block,) = device.read(0)
+
+    assert "Built-in Microphone cannot be opened at 16000 Hz: Invalid sample rate" in problem
+    assert device.problem is None
+    assert 6.0 == pytest.approx(block.lost_seconds)
+    assert 2 == len(portaudio.opened)
+
+
+def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(portaudio, clock, capture):
+    """The sound server may be away meanwhile; a device with the same name is the same device."""
+    device = Microphone("usb")
+    capture()
+    device.read(0)
+    portaudio.stop()
+    problems = []
+    again = device_of(5, "USB Audio", 48_000)
+    for plugged, fails in (([BUILT_IN], False), ([], True), ([BUILT_IN, again], False)):
+        portaudio.plugged, portaudio.fails = plugged, fails
+        clock.seconds += 1.0
+        device.read(0)
+        problems.append(device.problem)
+    capture()
+
+    assert ["USB Audio is gone; connect it again", "no sound server"] == problems[:2]
+    assert [("USB Audio", 16_000)] * 2 == portaudio.opened
+    assert 3.0 == pytest.approx(device.read(0)[0].lost_seconds)
+
+
+def test_a_device_that_stays_silent_without_an_error_is_opened_again(portaudio, clock, capture):
     """Some systems stop to call back and report nothing."""
-    microphone = Microphone(driver=driver, now=clock)
-    capture(driver, clock)
-    microphone.read(0)
+    device = Microphone()
+    capture()
+    device.read(0)
     clock.seconds += 4.0
-    microphone.read(0)
+    device.read(0)
 
-    assert "gives no audio" in microphone.problem
-    assert 2 == len(driver.opened)
+    assert "gives no audio" in device.problem
+    assert 2 == len(portaudio.opened)
 
 
-def test_what_waits_is_bounded_and_the_rest_is_a_gap(driver, clock):
+def test_what_waits_is_bounded_and_the_rest_is_a_gap(capture):
     """A program that does not read for ten minutes keeps two of them."""
-    microphone = Microphone(driver=driver, now=clock)
+    device = Microphone()
     for _ in range(10 * 60 * 20):
-        capture(driver, clock)
-    kept = microphone.read(0)
-    capture(driver, clock)
-    (following,) = microphone.read(0)
+        capture()
+    kept = device.read(0)
+    capture()
+    (following,) = device.read(0)
 
     assert 2_400 == len(kept)
     assert 480.0 == following.lost_seconds
 
 
-@pytest.mark.parametrize(
-    ("name", "chosen"),
-    [(None, BUILT_IN), ("2", USB), ("usb", USB), ("Built-in Microphone", BUILT_IN)],
-)
-def test_a_device_is_chosen_by_index_or_part_of_its_name(name, chosen, driver):
+@pytest.mark.parametrize(("name", "chosen"), [(None, BUILT_IN), ("2", USB), ("usb", USB)])
+def test_a_device_is_chosen_by_index_or_part_of_its_name(name, chosen):
     """Without a name it is the default one."""
-    assert chosen == Microphone(name, driver=driver).device
+    assert chosen == find_device(name)
+
+
+def test_devices_that_can_record_are_listed(portaudio):
+    """One of them is the default."""
+    listed = input_devices()
+    portaudio.query_devices = portaudio._initialize
+    portaudio.fails = True
+
+    assert [("Built-in Microphone", True), ("USB Audio", False)] == [
+        (device["name"], device["is_default"]) for device in listed
+    ]
+    with pytest.raises(AudioDeviceError, match="the devices cannot be listed: no sound server"):
+        input_devices()
 
 
 @pytest.mark.parametrize(
-    ("name", "devices", "match"),
+    ("name", "match"),
     [
-        ("radio", (BUILT_IN, USB), "no device matches 'radio'; choose one of: 0 Built-in"),
-        ("u", (BUILT_IN, USB), "several devices match 'u'"),
-        (None, (), "no device can record; connect a microphone"),
+        ("radio", "^Error querying device radio; list the microphones with: wlk-core listen --l"),
+        ("u", r"^Multiple input devices found for 'u': \[0\] Built-in; list the microphones with"),
+        (None, "^there is no default microphone; connect one, choose one with --device, or"),
     ],
 )
-def test_a_device_that_is_not_there_is_one_line_with_the_others(name, devices, match):
-    """The message lists what can be chosen."""
+def test_a_device_that_is_not_there_is_one_line(portaudio, name, match):
+    """The message says how to list what can be chosen."""
+    portaudio.default.device = (-1, -1)
     with pytest.raises(AudioDeviceError, match=match):
-        Microphone(name, driver=ScriptedDriver(devices))
+        Microphone(name)
 
 
 @pytest.mark.parametrize(
@@ -285,4 +269,4 @@ def test_an_absent_library_is_one_line_with_the_command(failure, match, monkeypa
     monkeypatch.delitem(sys.modules, "sounddevice", raising=False)
 
     with pytest.raises(AudioDeviceError, match=match):
-        SoundDevice()
+        input_devices()

@@ -11,7 +11,7 @@ import pytest
 from wlk_core.untrusted import (
     ACTIVE,
     is_loopback,
-    mask_secrets,
+    mask_secret,
     one_line,
 )
 
@@ -51,24 +51,18 @@ def test_what_is_written_like_a_credential_is_masked(text):
     assert "***" in line
 
 
-@given(key=KEYS, before=st.text("xyz ", max_size=20), after=st.text("xyz ", max_size=20))
-def test_a_key_is_masked_anywhere_in_a_text(key, before, after):
-    """The rest of the text does not change."""
-    assert f"{before}***{after}" == mask_secrets(f"{before}{key}{after}", [key])
-
-
 @given(key=KEYS, data=st.data())
 def test_the_beginning_of_a_key_that_is_cut_off_is_masked(key, data):
     """Quotes are cut at a maximum length, and a key may be cut with them."""
-    length = data.draw(st.integers(8, len(key)))
+    length = data.draw(st.integers(6, len(key)))
 
-    assert "no ***..." == mask_secrets(f"no {key[:length]}...", [key], shortest=8)
+    assert "no ***..." == mask_secret(f"no {key[:length]}...", key)
 
 
-@given(key=st.text("abc", max_size=7), text=st.text("abc ."))
+@given(key=st.text("abc", max_size=5), text=st.text("abc ."))
 def test_a_short_key_is_a_placeholder(key, text):
     """A short key stays, because its letters occur in other words."""
-    assert text == mask_secrets(text, [key], shortest=8)
+    assert text == mask_secret(text, key)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ASRToken
-from wlk_core.captions import srt_text, vtt_text
-from wlk_core.segments import segments_from_tokens
+from wlk_core.segments import segments_from_tokens, srt_text, vtt_text
 
 pytestmark = pytest.mark.slow
 

@@ -113,15 +113,18 @@ fast = true
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Return the path of a config.toml."""
-    return tmp_path_factory.mktemp("config") / "config.toml"
+    """Return the path of the config.toml that is read."""
+    folder = tmp_path_factory.mktemp("config")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WLK_HOME", str(folder))
+        yield folder / "config.toml"
 
 
 def check_config(path, content):
     """Read *content* as config.toml."""
     path.write_bytes(content)
     try:
-        config = read_config(path)
+        config = read_config()
     except OptionError as error:
         assert str(path) in str(error)
         assert is_one_line(error)

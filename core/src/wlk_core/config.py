@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 import os
 from pathlib import Path
+import re
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ import platformdirs
 
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.languages import find_language
-from wlk_core.options import NO_POLICIES, OptionValues, parse_pairs
+from wlk_core.options import OptionValues, parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,6 @@ __all__ = [
 OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
 
 _TEXT_KEYS = ("backend", "model", "language")
-_OPTION_KEYS = 3  # options.BACKEND.OPTION
 _FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank precedes a higher one
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -53,20 +53,12 @@ class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     language: Text = ""
     options: dict[str, dict[str, Any]] = {}  # each backend checks the values of its own
 
-    def values(self) -> Iterator[tuple[str, Any]]:
-        """Yield each value that is set, after its dotted key."""
-        yield from ((name, getattr(self, name)) for name in _TEXT_KEYS if getattr(self, name))
-        for backend, options in self.options.items():
-            yield from ((f"options.{backend}.{name}", value) for name, value in options.items())
-
 
 @attrs.frozen
 class _Setting:
-    """A value and where it was set; messages name `origin`, which is None for a flag."""
-
     value: Any = None
     rank: int = _DEFAULT
-    origin: str | None = None
+    origin: str | None = None  # as messages name it, None for a flag
 
 
 @attrs.frozen(kw_only=True)
@@ -103,7 +95,7 @@ def choose_settings(
     """
     config = read_config()
     chosen = _choose("backend", backend, config)
-    with _naming(chosen.origin, BackendUnavailable):
+    with _naming(chosen.origin):
         name = chosen.value
         spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
@@ -111,8 +103,6 @@ def choose_settings(
         # A model belongs to the backend it was written for.
         chosen_model = _Setting(spec.default_model)
     if policy is not None:
-        if not spec.policies:
-            raise OptionError(f"{spec.name} {NO_POLICIES}: leave --policy out")
         pairs = [*pairs, f"policy={policy}"]
     options = {
         name: _Setting(value, _FILE, _origin("options", spec.name, name))
@@ -138,7 +128,7 @@ def config_path() -> Path:
     return platformdirs.user_config_path("wlk-core", appauthor=False) / "config.toml"
 
 
-def read_config(path: Path | None = None) -> ConfigFile:
+def read_config() -> ConfigFile:
     """
     Read config.toml; a file that does not exist is empty.
 
@@ -146,7 +136,7 @@ def read_config(path: Path | None = None) -> ConfigFile:
         OptionError: the file cannot be read, or has a mistake, whose line or key is named.
 
     """
-    path = path or config_path()
+    path = config_path()
     try:
         return msgspec.convert(tomllib.loads(_read_text(path)), ConfigFile)
     except msgspec.ValidationError as error:
@@ -170,10 +160,7 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     import tomlkit  # noqa: PLC0415 -- only to write
 
     *tables, name = key.split(".")
-    is_option = (
-        tables[:1] == ["options"] and len(tables) + 1 == _OPTION_KEYS and all((*tables, name))
-    )
-    if key not in _TEXT_KEYS and not is_option:
+    if key not in _TEXT_KEYS and not re.fullmatch(r"options(\.[^.]+){2}", key):
         raise OptionError(
             f"unknown configuration key {key}; expected backend, model, language or "
             "options.BACKEND.OPTION"
@@ -216,10 +203,9 @@ def _read_text(path: Path) -> str:
 
 
 def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
-    """Return the setting of the lowest rank."""
-    variable = f"WLK_{name.upper()}"
     if flag is not None:
         return _Setting(flag, _FLAG)
+    variable = f"WLK_{name.upper()}"
     if value := os.environ.get(variable):
         return _Setting(value, _VARIABLE, variable)
     if value := getattr(config, name):
@@ -231,13 +217,13 @@ def _language(spec: BackendSpec, setting: _Setting) -> str | None:
     if setting.value is None or setting.value.lower() == "auto":
         return None
     language = find_language(setting.value, spec.languages)
-    with _naming(setting.origin, OptionError):
+    with _naming(setting.origin):
         spec.check_language(language)
     return language
 
 
 def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValues:
-    """Return the options by scope, without those that a preceding choice of policy makes void."""
+    # A policy that precedes an option makes it void: the file may hold options of another one.
     takers = {option.name: option.policies for option in spec.all_options}
     policy = settings.get("policy", _Setting())
     given = {} if policy.value is None else {"policy": policy.value}
@@ -246,7 +232,7 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
         policies = takers.get(name) or (policy.value,)
         if policy.rank < setting.rank and policy.value not in policies:
             continue
-        with _naming(setting.origin, OptionError):
+        with _naming(setting.origin):
             spec.split_options(given | {name: setting.value})
         values[name] = setting.value
     return spec.split_options(values)
@@ -257,11 +243,10 @@ def _origin(*keys: str) -> str:
 
 
 @contextmanager
-def _naming(origin: str | None, kind: type[Exception]) -> Iterator[None]:
-    """Put the origin of a value in front of the message of an error about it."""
+def _naming(origin: str | None) -> Iterator[None]:
     try:
         yield
-    except kind as error:
+    except (BackendUnavailable, OptionError) as error:
         if origin is None:
             raise
         raise type(error)(f"{origin}: {error}") from error

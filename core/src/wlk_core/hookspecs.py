@@ -1,4 +1,4 @@
-"""The hooks by which a plugin offers backends, annotators and commands."""
+"""The hooks by which a plugin offers backends and annotators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pluggy
 if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorSpec
     from wlk_core.backend import BackendSpec
-    from wlk_core.commands import CommandSpec
 
 __all__ = [
     "API_FLOOR",
@@ -20,7 +19,6 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "wlk_backends",
-    "wlk_commands",
     "wlk_diarizers",
     "wlk_translators",
     "wlk_turn_detectors",
@@ -61,8 +59,3 @@ def wlk_translators() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  #
 @hookspec
 def wlk_turn_detectors() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
     """Return the turn detectors this plugin provides, of the kind "turn-detector"."""
-
-
-@hookspec
-def wlk_commands() -> Iterable[CommandSpec]:  # type: ignore[empty-body]  # as above
-    """Return the commands this plugin provides; each has the entry point "command.NAME"."""

@@ -13,31 +13,23 @@ from wlk_core.errors import AudioDeviceError
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NO_DEVICE", "Captured", "InputDevice", "Microphone", "SoundDevice", "choose_device"]
+__all__ = ["Captured", "Microphone", "find_device", "input_devices"]
 
-NO_DEVICE = "no device can record; connect a microphone, or play a file with --input FILE"
-
+_NO_DEVICE = (
+    "there is no default microphone; connect one, choose one with --device, or play a file with "
+    "--input FILE"
+)
 _BLOCK_SECONDS = 0.05
 _REOPEN_SECONDS = 1.0  # between two attempts to open a device that was lost
 _STALL_SECONDS = 3.0  # without a block, after which a device is lost; PulseAudio begins in 1.9 s
 _SLEEP_SECONDS = 1.0  # by which a block may be late before the time is a gap
 _MAX_WAITING_BLOCKS = 2_400  # two minutes
 _BYTES = 2  # a sample, int16
-
-
-@attrs.frozen
-class InputDevice:
-    """A device that can record: what `--device` accepts, its name and its own sample rate."""
-
-    index: int
-    name: str
-    rate: int
-    is_default: bool
 
 
 @attrs.frozen
@@ -60,23 +52,16 @@ class Microphone:
 
     PortAudio's thread only appends blocks, of which at most two minutes wait to be read.  Audio
     that was lost - an overflow, a device that was unplugged and came back, a machine that slept -
-    is a gap before the next block, measured with the clock *now*, which counts sleep.
+    is a gap before the next block, measured with a clock that counts sleep.
 
     Raises:
         AudioDeviceError: no such device, or it cannot be opened.
 
     """
 
-    def __init__(
-        self,
-        device: str | None = None,
-        *,
-        driver: SoundDevice | None = None,
-        now: Callable[[], float] | None = None,
-    ) -> None:
-        self._driver = SoundDevice() if driver is None else driver
-        self._now = _time_with_sleep if now is None else now
-        self.device = choose_device(self._driver.devices(), device)
+    def __init__(self, device: str | None = None) -> None:
+        self._sounddevice = _import_sounddevice()
+        self._device = find_device(device)
         self._blocks: queue.Queue[Captured] = queue.Queue(_MAX_WAITING_BLOCKS)
         self._is_closed = False
         self._dropped = 0  # samples that came while too many blocks waited
@@ -84,13 +69,14 @@ class Microphone:
         self.problem: str | None = None  # why nothing is captured now
         self.rate = SAMPLE_RATE
         try:
-            self._stream = self._driver.open(self.device, self.rate, self._append)
+            self._stream = self._open()
         except AudioDeviceError:
-            if self.device.rate == self.rate:
+            own_rate = round(self._device["default_samplerate"])
+            if own_rate == self.rate:
                 raise
-            self.rate = self.device.rate  # some devices take no other; the session resamples
-            self._stream = self._driver.open(self.device, self.rate, self._append)
-        self._opened = self._now()
+            self.rate = own_rate  # some devices take no other; the session resamples
+            self._stream = self._open()
+        self._opened = _time_with_sleep()
 
     def read(self, timeout: float) -> list[Captured]:
         """
@@ -131,13 +117,13 @@ class Microphone:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _append(self, audio: bytes, has_lost: bool) -> None:  # noqa: FBT001 -- PortAudio calls it
+    def _append(self, block: Any, _frames: int, _times: Any, status: Any) -> None:
         """Append a block; called by PortAudio's thread."""
-        now = self._now()
+        now, audio = _time_with_sleep(), bytes(block)
         samples = len(audio) // _BYTES
         # A stream begins with its first block, however late that is.
         late = 0.0 if self._last_block is None else now - self._last_block - samples / self.rate
-        is_gap = late > (0 if has_lost else _SLEEP_SECONDS)
+        is_gap = late > (0 if status.input_overflow else _SLEEP_SECONDS)
         lost = self._dropped + (round(late * self.rate) if is_gap else 0)
         self._last_block = now
         self.problem = None
@@ -147,48 +133,110 @@ class Microphone:
         except queue.Full:
             self._dropped = lost + samples
 
+    def _open(self) -> Any:
+        """Open the device for int16 in one channel."""
+        name = self._device["name"]
+        stream: Any = None
+        try:
+            stream = self._sounddevice.RawInputStream(
+                samplerate=self.rate,
+                blocksize=round(_BLOCK_SECONDS * self.rate),
+                device=self._device["index"],
+                channels=1,
+                dtype="int16",
+                callback=self._append,
+            )
+            stream.start()
+        except (self._sounddevice.PortAudioError, ValueError) as error:
+            if stream is not None:
+                stream.close()
+            raise AudioDeviceError(
+                f"{name} cannot be opened at {self.rate} Hz: {error}; close the program that "
+                "uses it, or choose another device with --device"
+            ) from error
+        return stream
+
     def _revive(self) -> None:
         """Open a device that gives no audio again."""
-        now = self._now()
+        now = _time_with_sleep()
         silent = now - max(self._opened, self._last_block or self._opened)
         if silent < (_STALL_SECONDS if self._stream.active else _REOPEN_SECONDS):
             return
-        name = self.device.name
+        name = self._device["name"]
         self.problem = f"{name} gives no audio; connect it again, or choose one with --device"
         self._stream.close()
         self._opened = now
         try:
-            self._driver.refresh()
-            # A device that was plugged in again may have another index.
-            same = [device for device in self._driver.devices() if device.name == name]
+            # PortAudio lists devices only when it is initialised.  A device that was plugged in
+            # again is not in that list, or has another index: python-sounddevice's issue 125.
+            with suppress(self._sounddevice.PortAudioError):  # the last attempt may have failed
+                self._sounddevice._terminate()  # noqa: SLF001 -- there is no public call
+            self._sounddevice._initialize()  # noqa: SLF001 -- as above
+            same = [device for device in input_devices() if device["name"] == name]
             if same:
-                self.device = min(same, key=lambda device: abs(device.index - self.device.index))
-                self._stream = self._driver.open(self.device, self.rate, self._append)
+                index = self._device["index"]
+                self._device = min(same, key=lambda device: abs(device["index"] - index))
+                self._stream = self._open()
             else:
                 self.problem = f"{name} is gone; connect it again"
-        except AudioDeviceError as error:
+        except (AudioDeviceError, self._sounddevice.PortAudioError) as error:
             self.problem = str(error)
 
 
-def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
+def input_devices() -> list[dict[str, Any]]:
     """
-    Return the device of that index or name, or the default one.
+    Return sounddevice's descriptions of the devices that can record, each with "is_default".
 
     Raises:
-        AudioDeviceError: no device, or more than one, has that name.
+        AudioDeviceError: they cannot be listed, or sounddevice or PortAudio is not installed.
 
     """
-    if not devices:
-        raise AudioDeviceError(NO_DEVICE)
-    if name is None:
-        return next((device for device in devices if device.is_default), devices[0])
-    exact = [device for device in devices if name in {str(device.index), device.name}]
-    matches = exact or [device for device in devices if name.lower() in device.name.lower()]
-    if len(matches) == 1:
-        return matches[0]
-    listed = ", ".join(f"{device.index} {device.name}" for device in matches or devices)
-    problem = "several devices match" if matches else "no device matches"
-    raise AudioDeviceError(f"{problem} {name!r}; choose one of: {listed}")
+    sounddevice = _import_sounddevice()
+    try:
+        default = sounddevice.default.device[0]
+        found = list(sounddevice.query_devices())
+    except sounddevice.PortAudioError as error:
+        raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
+    return [
+        device | {"is_default": device["index"] == default}
+        for device in found
+        if device["max_input_channels"] > 0
+    ]
+
+
+def find_device(name: str | None) -> dict[str, Any]:
+    """
+    Return sounddevice's description of the device with that index or name, or of the default one.
+
+    Raises:
+        AudioDeviceError: no device, or more than one, has that name; or as `input_devices`.
+
+    """
+    sounddevice = _import_sounddevice()
+    query = int(name) if name is not None and name.isdecimal() else name
+    try:
+        device: dict[str, Any] = sounddevice.query_devices(query, "input")
+    except (sounddevice.PortAudioError, ValueError) as error:
+        message = _NO_DEVICE if name is None else " ".join(str(error).split())
+        raise AudioDeviceError(
+            f"{message}; list the microphones with: wlk-core listen --list-devices"
+        ) from error
+    return device
+
+
+def _import_sounddevice() -> Any:
+    try:
+        import sounddevice  # type: ignore[import-untyped]  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise AudioDeviceError(
+            "a microphone needs the package sounddevice; run: pip install 'wlk-core[mic]'"
+        ) from error
+    except OSError as error:
+        raise AudioDeviceError(
+            f"PortAudio is not installed ({error}); run: apt install libportaudio2, or: "
+            "dnf install portaudio"
+        ) from error
+    return sounddevice
 
 
 def _time_with_sleep() -> float:
@@ -198,88 +246,3 @@ def _time_with_sleep() -> float:
         if hasattr(time, name):
             return time.clock_gettime(getattr(time, name))
     return time.monotonic()
-
-
-class SoundDevice:
-    """
-    PortAudio through the package sounddevice, the extra ``wlk-core[mic]``.
-
-    Raises:
-        AudioDeviceError: the package or PortAudio is not installed.
-
-    """
-
-    def __init__(self) -> None:
-        try:
-            import sounddevice  # type: ignore[import-untyped]  # noqa: PLC0415 -- an extra
-        except ImportError as error:
-            raise AudioDeviceError(
-                "a microphone needs the package sounddevice; run: pip install 'wlk-core[mic]'"
-            ) from error
-        except OSError as error:
-            raise AudioDeviceError(
-                f"PortAudio is not installed ({error}); run: apt install libportaudio2, or: "
-                "dnf install portaudio"
-            ) from error
-        self._sounddevice: Any = sounddevice
-
-    def devices(self) -> list[InputDevice]:
-        """Return the devices that can record, as of the start or the last `refresh`."""
-        try:
-            default = self._sounddevice.default.device[0]
-            found = list(enumerate(self._sounddevice.query_devices()))
-        except self._sounddevice.PortAudioError as error:
-            raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
-        return [
-            InputDevice(index, str(row["name"]), round(row["default_samplerate"]), index == default)
-            for index, row in found
-            if row["max_input_channels"] > 0
-        ]
-
-    def refresh(self) -> None:
-        """
-        Let PortAudio look for devices again; no stream may be open.
-
-        PortAudio lists devices only when it is initialised.  A device that is plugged in again is
-        not in that list, or under another index; see python-sounddevice's issue 125.
-        """
-        with suppress(self._sounddevice.PortAudioError):  # an earlier call could not initialise it
-            self._sounddevice._terminate()  # noqa: SLF001 -- there is no public call
-        try:
-            self._sounddevice._initialize()  # noqa: SLF001 -- as above
-        except self._sounddevice.PortAudioError as error:
-            raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
-
-    def open(self, device: InputDevice, rate: int, on_block: Callable[[bytes, bool], None]) -> Any:
-        """
-        Open a device for int16 in one channel.
-
-        *on_block* gets each block, and whether audio before it was lost.
-
-        Raises:
-            AudioDeviceError: the device is busy, gone, or refuses the rate.
-
-        """
-
-        def callback(audio: Any, _frames: int, _times: Any, status: Any) -> None:
-            on_block(bytes(audio), bool(status.input_overflow))
-
-        stream: Any = None
-        try:
-            stream = self._sounddevice.RawInputStream(
-                samplerate=rate,
-                blocksize=round(_BLOCK_SECONDS * rate),
-                device=device.index,
-                channels=1,
-                dtype="int16",
-                callback=callback,
-            )
-            stream.start()
-        except (self._sounddevice.PortAudioError, ValueError) as error:
-            if stream is not None:
-                stream.close()
-            raise AudioDeviceError(
-                f"{device.name} cannot be opened at {rate} Hz: {error}; close the program that "
-                "uses it, or choose another device with --device"
-            ) from error
-        return stream

@@ -19,7 +19,6 @@ __all__ = [
     "AUTO",
     "LOADER",
     "NAME",
-    "NO_POLICIES",
     "Option",
     "OptionValues",
     "Scope",
@@ -27,13 +26,11 @@ __all__ = [
     "check",
     "parse_pairs",
     "resolve_options",
-    "unknown_option",
 ]
 
 Scope = Literal["backend", "stream"]
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
-NO_POLICIES = "streams by itself and has no policies"
 
 _BOOLS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -107,13 +104,6 @@ class Option:
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
-        declared = (*self.choices, *(() if self.default is None else (self.default,)))
-        allowed = (int, float) if self.type is float else self.type
-        if wrong := [value for value in declared if not isinstance(value, allowed)]:
-            raise ValueError(
-                f"option {self.name}: expected values of type {self.type.__name__}, "
-                f"got {shown(wrong[0])}"
-            )
         if self.is_auto_allowed and self.default is not None:
             raise ValueError(
                 f"option {self.name}: auto stands for None, so the default is None; "
@@ -222,7 +212,7 @@ def resolve_options(
             call = _CALLS[other[name].scope].format(name)
             raise OptionError(f"{owner}: {name} is an option of {call}")
         if name not in known:
-            raise unknown_option(name, known.values(), owner=owner)
+            raise _unknown_option(name, declared, owner=owner)
     resolved = {
         name: option.convert(values[name], owner=owner) if name in values else option.default
         for name, option in known.items()
@@ -238,10 +228,9 @@ def resolve_options(
     return resolved
 
 
-def unknown_option(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
-    """Describe an option that is not declared, with the declared one that was probably meant."""
+def _unknown_option(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
     if name == "policy":
-        return OptionError(f"{owner} {NO_POLICIES}: leave policy out")
+        return OptionError(f"{owner} streams by itself and has no policies: leave policy out")
     known = tuple(known)
     names = sorted(option.name for option in known)
     close = [option.name for option in known if name in option.former_names]

@@ -7,7 +7,6 @@ from wlk_core.audio.convert import to_float32 as to_float32
 from wlk_core.backend import Backend as Backend
 from wlk_core.backend import BackendSpec as BackendSpec
 from wlk_core.backend import Capability as Capability
-from wlk_core.commands import CommandSpec as CommandSpec
 from wlk_core.errors import AudioFormatError as AudioFormatError
 from wlk_core.errors import BackendError as BackendError
 from wlk_core.errors import BackendUnavailable as BackendUnavailable

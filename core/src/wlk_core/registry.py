@@ -8,13 +8,12 @@ from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 import pluggy
 
 from wlk_core import hookspecs
-from wlk_core.commands import COMMAND_PREFIX
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import reason, shown
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import BackendSpec
-    from wlk_core.commands import CommandSpec
     from wlk_core.loaded_backend import LoadedBackend
 
 __all__ = [
@@ -33,9 +31,11 @@ __all__ = [
     "known_backends",
     "load_backend",
     "missing_requirements",
+    "no_backend",
 ]
 
-Spec: TypeAlias = "BackendSpec | AnnotatorSpec | CommandSpec"
+T = TypeVar("T")
+Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
 _UNKNOWN = "unknown"
 
@@ -44,8 +44,11 @@ _KINDS = {  # what each hook returns
     "wlk_diarizers": "diarizer",
     "wlk_translators": "translator",
     "wlk_turn_detectors": "turn-detector",
-    "wlk_commands": "command",
 }
+
+# The entry point of a command names the module that has the command under its name.  It is imported
+# when the command is used, so that no other command waits for it.
+_COMMAND = "command."
 
 
 @attrs.frozen(kw_only=True)
@@ -64,17 +67,21 @@ class PluginInfo:
         return tuple(spec for spec in self.specs if spec.kind == "backend")
 
     @property
+    def commands(self) -> tuple[str, ...]:
+        """The names of the commands that it adds to ``wlk-core``."""
+        named = [name for name in self.names if name.startswith(_COMMAND)]
+        return tuple(name.removeprefix(_COMMAND) for name in named)
+
+    @property
     def title(self) -> str:
         """The distribution and its version, as messages name it."""
         return f"{self.distribution} {self.version}".rstrip()
 
     @property
-    def remedy(self) -> str:
-        """What to do about a broken plugin."""
-        if self.distribution == _UNKNOWN:
-            return "reinstall the distribution that declares it"
+    def failure(self) -> str:
+        """Why a broken plugin could not be loaded, and what to do about it."""
         return (
-            f"update it with: pip install --upgrade {self.distribution}, "
+            f"{self.error}; update it with: pip install --upgrade {self.distribution}, "
             f"or remove it with: pip uninstall {self.distribution}"
         )
 
@@ -103,22 +110,17 @@ class Registry:
                 offer it.
 
         """
-        named = self._named(COMMAND_PREFIX + name)
-        offers = _offers("command", name, named)
-        if not named:
+        found = [found for found in self._found if name in found[0].commands]
+        if not found:
             return None
-        if not offers:
-            raise BackendUnavailable(
-                f"command {name} cannot be used: {named[0].error or 'its plugin has none'}; "
-                f"{named[0].remedy}"
-            )
-        plugin, spec = _only(offers)
+        info, point = _only("command", name, found)
         try:
-            return _resolve(spec)
+            return getattr(point.load(), name)
         except WLKError:
             raise
         except (Exception, SystemExit) as error:
-            raise _unusable(spec, error, plugin.distribution) from error
+            failure = attrs.evolve(info, error=reason(error)).failure
+            raise BackendUnavailable(f"command {name} cannot be used: {failure}") from error
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -134,11 +136,12 @@ class Registry:
     def fault(self, plugin: PluginInfo) -> str | None:
         """Return why *plugin*, or a backend that it offers, cannot be used; None if all can."""
         if plugin.error is not None:
-            return f"{plugin.error}; {plugin.remedy}"
-        for spec in plugin.backends:
-            titles = [owner.title for owner, _ in _offers("backend", spec.name, self.plugins())]
-            if len(titles) > 1:
-                return f"backend {spec.name!r} is offered by {' and '.join(titles)}: uninstall one"
+            return plugin.failure
+        try:
+            for spec in plugin.backends:
+                self.spec(spec.name)
+        except BackendUnavailable as error:
+            return str(error)
         return None
 
     def spec(self, name: str) -> BackendSpec:
@@ -152,11 +155,12 @@ class Registry:
             BackendUnavailable: it is absent, broken, or offered by two distributions.
 
         """
-        return self._backend(name)[1]
+        spec: BackendSpec = self._find("backend", name)[1]
+        return spec
 
     def owner(self, name: str) -> PluginInfo:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
-        return self._backend(name)[0]
+        return self._find("backend", name)[0]
 
     def usable(self) -> tuple[BackendSpec, ...]:
         """
@@ -188,7 +192,7 @@ class Registry:
                 f"no backend is the default: {specs[0].name} is used only when it is named, "
                 f"with --backend {specs[0].name}"
             )
-        raise self._refusal(None)
+        raise self._refusal("backend", None)
 
     def load_backend(
         self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
@@ -207,7 +211,7 @@ class Registry:
         """
         if not isinstance(name, str):
             raise OptionError(f"the name of a backend is a string, got {shown(name)}")
-        plugin, spec = self._backend(name)
+        plugin, spec = self._find("backend", name)
         backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
         if model is not None and hasattr(backend, "model"):
             backend.model = os.fspath(model)
@@ -230,35 +234,22 @@ class Registry:
             OptionError: an option is unknown or takes another value.
 
         """
-        plugins = self.plugins()
-        if not (offers := _offers(kind, name, plugins)):
-            specs = [spec for plugin in plugins for spec in plugin.specs]
-            names = sorted({spec.name for spec in specs if spec.kind == kind})
-            raise BackendUnavailable(
-                f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
-            )
-        plugin, spec = _only(offers)
+        plugin, spec = self._find(kind, name)
         return _open(plugin, spec, model, spec.resolved_options(options))
 
-    def _backend(self, name: str) -> tuple[PluginInfo, BackendSpec]:
-        named = self._named(name)
-        offers = _offers("backend", name, named)
+    def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
+        named = [self._load(*found) for found in self._found if name in found[0].names]
+        offers = _offers(kind, name, named)
         for info in named:
             if info.error is not None and not offers:
-                raise BackendUnavailable(
-                    f"{info.title} is installed but could not be loaded: {info.error} "
-                    f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
-                    f"remove it with: pip uninstall {info.distribution})"
-                )
-        if offers := offers or _offers("backend", name, self.plugins()):
-            return _only(offers)
-        raise self._refusal(name)
-
-    def _named(self, point: str) -> list[PluginInfo]:
-        return [self._load(*found) for found in self._found if point in found[0].names]
+                raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
+        if offers := offers or _offers(kind, name, self.plugins()):
+            return _only(kind, name, offers)
+        raise self._refusal(kind, name)
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
-        """Import a plugin and read what it offers, once; a broken one is described by its error."""
+        if info.commands:
+            return info
         if point not in self._loaded:
             with self.import_context():
                 try:
@@ -272,36 +263,30 @@ class Registry:
         return self._loaded[point]
 
     def _ranked(self) -> list[BackendSpec]:
-        """Return the backends with a preference, the most preferred first."""
         specs = chain.from_iterable(plugin.backends for plugin in self.plugins())
-        ranked = [
-            (-spec.preference, spec.name, spec) for spec in specs if spec.preference is not None
-        ]
-        return [spec for *_, spec in sorted(ranked, key=lambda row: row[:2])]
+        preferred = [spec for spec in specs if spec.preference is not None]
+        return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
-    def _refusal(self, name: str | None) -> BackendUnavailable:
-        """Describe why there is no backend called *name* (None: no backend at all)."""
+    def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
+        """Describe why there is no backend or annotator called *name* (None: none at all)."""
         import difflib  # noqa: PLC0415 -- only for a mistake
 
-        plugins, known = self.plugins(), known_backends()
-        installed = sorted({spec.name for plugin in plugins for spec in plugin.backends})
+        plugins, known = self.plugins(), known_backends() if kind == "backend" else {}
+        specs = chain.from_iterable(plugin.specs for plugin in plugins)
+        installed = sorted({spec.name for spec in specs if spec.kind == kind})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
-        excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
-        if not installed and name not in known:
-            if broken:
-                return BackendUnavailable(f"no backend works; {excuse}")
-            return BackendUnavailable(
-                "no backend is installed: wlk-core carries no model of its own; "
-                f"install one, for example: {next(iter(known.values()))}"
-            )
-        parts = [f"no backend called {name!r}; installed: {', '.join(installed) or 'none'}"]
+        parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
+        elif known and not installed:
+            parts = ["no backend works"] if broken else [no_backend()]
         elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")
-        return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
+        if broken:
+            parts.append(f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)")
+        return BackendUnavailable("; ".join(parts))
 
 
 def load_backend(
@@ -325,15 +310,21 @@ def known_backends() -> dict[str, str]:
     return known
 
 
-def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
-    """
-    Group entry points by their module into plugins, in order of their distributions.
+def no_backend() -> str:
+    """Return what is said of an installation without backends."""
+    return (
+        "no backend is installed: wlk-core carries no model of its own; "
+        f"install one, for example: {next(iter(known_backends().values()))}"
+    )
 
-    An editable install beside a wheel shows every entry point twice.
-    """
-    grouped: dict[str, dict[str, EntryPoint]] = {}
+
+def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
+    # A module is one plugin, whatever it offers.  An editable install beside a wheel shows every
+    # entry point twice.
+    grouped: dict[tuple[str, bool], dict[str, EntryPoint]] = {}
     for point in entry_points:
-        grouped.setdefault(point.value, {}).setdefault(point.name, point)
+        key = (point.value, point.name.startswith(_COMMAND))
+        grouped.setdefault(key, {}).setdefault(point.name, point)
     plugins = []
     for points in grouped.values():
         names = tuple(sorted(points))
@@ -346,7 +337,6 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
 
 
 def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
-    """Return *info* with what the hooks of *plugin*, a module, offer."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
@@ -362,16 +352,11 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
                     f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
-            if kind == "command" and COMMAND_PREFIX + spec.name not in info.names:
-                raise BackendUnavailable(
-                    f"its command {spec.name!r} needs the entry point {COMMAND_PREFIX}{spec.name}"
-                )
             specs.append(spec)
     return attrs.evolve(info, specs=tuple(specs))
 
 
 def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[PluginInfo, Any]]:
-    """Return what *plugins* offer under a name, with the plugin of each."""
     return [
         (info, spec)
         for info in plugins
@@ -380,33 +365,22 @@ def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[P
     ]
 
 
-def _only(offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
-    """Return the one offer, or refuse to choose between two distributions."""
-    if len(offers) == 1:
-        return offers[0]
-    owners, spec = [plugin for plugin, _ in offers], offers[0][1]
-    raise BackendUnavailable(
-        f"{spec.kind} {spec.name!r} is offered by "
-        f"{' and '.join(owner.title for owner in owners)}; "
-        f"keep one: pip uninstall {owners[-1].distribution}"
-    )
+def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, T]]) -> tuple[PluginInfo, T]:
+    # Of two distributions neither is chosen in silence: the words would change.
+    if len(offers) > 1:
+        raise BackendUnavailable(
+            f"{kind} {name!r} is offered by {' and '.join(info.title for info, _ in offers)}; "
+            f"keep one: pip uninstall {offers[-1][0].distribution}"
+        )
+    return offers[0]
 
 
 def _open(
     plugin: PluginInfo,
-    spec: BackendSpec | AnnotatorSpec,
+    spec: Spec,
     model: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> Any:
-    """
-    Import the loader of *spec*, which *plugin* brings, and load *model* with it.
-
-    Raises:
-        BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
-            the loader does not exist.  Other exceptions of the loader are passed on, with a note
-            that names it.
-
-    """
     name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
     if name is not None and not isinstance(name, str):
         raise OptionError(f"a model is a string or a path, got {shown(model)}")
@@ -451,7 +425,6 @@ def _resolve(spec: Spec) -> Any:
 
 
 def _is_import_failure(error: BaseException) -> bool:
-    """Return whether *error* was raised while a module was imported, at any depth."""
     # Broken frameworks raise anything when they are imported: OSError of a missing library,
     # RuntimeError of another version.  What a loader raises by itself is about the model.
     traceback = error.__traceback__

@@ -1,20 +1,34 @@
-"""Group committed tokens into captions: the segments of srt, vtt and json output."""
+"""Group committed tokens into captions: the segments of json, and cues of SubRip and WebVTT."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
 import attrs
 
 from wlk_core._line_breaks import binds_to, column_count, continues_character, may_divide
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
 
-__all__ = ["Segment", "SegmentBuilder", "segments_from_tokens", "segments_with_tokens"]
+__all__ = [
+    "VTT_HEADER",
+    "Segment",
+    "SegmentBuilder",
+    "segments_from_tokens",
+    "segments_with_tokens",
+    "srt_cue",
+    "srt_text",
+    "vtt_cue",
+    "vtt_text",
+]
+
+VTT_HEADER = "WEBVTT\n\n"
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- scripts of users
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow the end of a sentence
@@ -110,3 +124,43 @@ def segments_with_tokens(
         inside.append(token)
     if last := builder.flush():
         yield last, tuple(inside)
+
+
+def srt_text(tokens: Iterable[ASRToken]) -> str:
+    """Return the SubRip file of *tokens*; empty for no tokens."""
+    return "".join(map(srt_cue, itertools.count(1), segments_from_tokens(tokens)))
+
+
+def vtt_text(tokens: Iterable[ASRToken]) -> str:
+    """Return the WebVTT file of *tokens*; the header alone for no tokens."""
+    return VTT_HEADER + "".join(map(vtt_cue, itertools.count(1), segments_from_tokens(tokens)))
+
+
+def srt_cue(number: int, segment: Segment) -> str:
+    """Return a cue of SubRip, the number counting from 1."""
+    words = " ".join(segment.text.split()).replace("-->", "->")
+    text = words if segment.speaker is None else f"{segment.speaker}: {words}"
+    span = f"{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}"
+    return f"{number}\n{span}\n{printable(text)}\n\n"
+
+
+def vtt_cue(number: int, segment: Segment) -> str:
+    """Return a cue of WebVTT, the speaker as its voice; WebVTT cues need no number."""
+    del number
+    text = _escaped(segment.text)
+    if segment.speaker is not None:
+        text = f"<v {_escaped(str(segment.speaker))}>{text}"
+    return f"{_stamp(segment.start, '.')} --> {_stamp(segment.end, '.')}\n{text}\n\n"
+
+
+def _escaped(text: str) -> str:
+    plain = printable(" ".join(text.split()))
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _stamp(seconds: float, point: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    whole, milliseconds = divmod(milliseconds, 1000)
+    return f"{hours:02}:{minutes:02}:{whole:02}{point}{milliseconds:03}"

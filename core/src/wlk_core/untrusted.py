@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = [
     "ACTIVE",
     "is_loopback",
     "is_text",
-    "mask_secrets",
+    "mask_secret",
     "one_line",
     "plain",
     "printable",
@@ -97,20 +93,19 @@ def reason(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def mask_secrets(text: str, secrets: Iterable[str], *, shortest: int = _MIN_SECRET) -> str:
+def mask_secret(text: str, secret: str) -> str:
     """
-    Return *text* without *secrets*, and without a beginning of one that "..." cuts off.
+    Return *text* without *secret*, and without a beginning of it that "..." cuts off.
 
-    Secrets of fewer than *shortest* characters stay.
+    A secret of fewer than six characters stays.
 
-    >>> mask_secrets("no such key: sk-0123456789, sk-01234...", ["sk-0123456789"])
+    >>> mask_secret("no such key: sk-0123456789, sk-01234...", "sk-0123456789")
     'no such key: ***, ***...'
     """
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= shortest:
-            text = text.replace(secret, _MASK)
-            for length in range(len(secret) - 1, shortest - 1, -1):
-                text = text.replace(f"{secret[:length]}...", f"{_MASK}...")
+    if len(secret) >= _MIN_SECRET:
+        text = text.replace(secret, _MASK)
+        for length in range(len(secret) - 1, _MIN_SECRET - 1, -1):
+            text = text.replace(f"{secret[:length]}...", f"{_MASK}...")
     return text
 
 

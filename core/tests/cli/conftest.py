@@ -19,7 +19,7 @@ from wlk_conformance.testing import CodedToken, encode
 import wlk_core
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
-from wlk_core.microphone import Captured, InputDevice
+from wlk_core.microphone import Captured
 from wlk_core.registry import Registry
 
 PLUGIN = """
@@ -260,15 +260,6 @@ def recording(save, spoken):
     return lambda name, *digits: save(name, spoken(*digits))
 
 
-class Installed:
-    """PortAudio with one device."""
-
-    @staticmethod
-    def devices():
-        """Return the device."""
-        return [InputDevice(index=0, name="USB Audio", rate=48_000, is_default=True)]
-
-
 class ScriptedMicrophone:
     """A microphone whose blocks, problems and signals follow a script."""
 
@@ -303,7 +294,7 @@ def microphone(monkeypatch):
 
     def install(script):
         opened = ScriptedMicrophone(script)
-        monkeypatch.setattr("wlk_core.microphone.SoundDevice", Installed)
+        monkeypatch.setattr("wlk_core.microphone.find_device", lambda _name: {})
         monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
         return opened
 

@@ -1,8 +1,16 @@
+"""The commands `backends`, `plugins` and `doctor`: what is installed, and what works."""
+
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 
-BROKEN = "import not_a_module\n"
+import pytest
+
+from wlk_core.cli import backends
+from wlk_core.cli.backends import CheckResult
 
 
 def test_backends_is_a_table_of_one_line_each(install_needy, command):
@@ -33,23 +41,16 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
     assert command("backends", "needy").out.splitlines() == [
         "needy  (wlk-needy 0.1.0)  needs no-such-framework",
         "  needs much",
-        "  install       pip install no-such-framework",
-        "  models        digits, big*",
-        "                sizes and licences: wlk-core models --backend needy",
-        "  policies      alignatt, local-agreement",
-        "  languages     2: en, de",
+        "  install    pip install no-such-framework",
+        "  models     digits, big*",
+        "             sizes and licences: wlk-core models --backend needy",
+        "  policies   alignatt, local-agreement",
+        "  languages  2: en, de",
         "  options",
-        "    policy=STR            how text is decided to be final (one of: alignatt,",
-        "                          local-agreement; default: alignatt)",
-        "    device=STR            device (one of: cpu, cuda; default: cpu)",
+        "    policy=STR  how text is decided to be final (one of: alignatt,",
+        "                local-agreement; default: alignatt)",
+        "    device=STR  device (one of: cpu, cuda; default: cpu)",
     ]
-
-
-def test_backends_names_plugins_that_were_left_out(site, command):
-    """A broken plugin is mentioned below the backends that work."""
-    site.install("wlk-broken", "broken", BROKEN)
-
-    assert command("backends").out.endswith("left out: wlk-broken (see: wlk-core plugins)\n")
 
 
 def test_backends_as_json(install_needy, command):
@@ -70,3 +71,253 @@ def test_backends_as_json(install_needy, command):
     ]
     assert (toy["name"], toy["installed"], toy["missing"]) == ("toy", True, [])
     assert toy == json.loads(command("backends", "toy", "--json").out)
+
+
+BROKEN = "import not_a_module\n"
+REMEDY = (
+    "update it with: pip install --upgrade wlk-broken, or remove it with: pip uninstall wlk-broken"
+)
+
+
+def test_plugins_shows_what_is_broken_and_why(site, command):
+    """A broken plugin is a line with the reason."""
+    site.install("wlk-broken", "broken", BROKEN)
+
+    first, *wrapped, last = command("plugins").out.splitlines()
+
+    assert first.startswith("wlk-broken  0.1.0  broken  No module named 'not_a_module'; ")
+    assert " ".join([first, *map(str.strip, wrapped)]).endswith(f"'not_a_module'; {REMEDY}")
+    assert last == "wlk-toy     0.1.0  ok      toy"
+
+
+def test_plugins_as_json(site, command):
+    """Scripts get the name, version, status, backends and error of each plugin."""
+    site.install("wlk-broken", "broken", BROKEN)
+
+    assert json.loads(command("plugins", "--json").out) == [
+        {
+            "name": "wlk-broken",
+            "version": "0.1.0",
+            "status": "broken",
+            "backends": [],
+            "commands": [],
+            "error": f"No module named 'not_a_module'; {REMEDY}",
+        },
+        {
+            "name": "wlk-toy",
+            "version": "0.1.0",
+            "status": "ok",
+            "backends": ["toy"],
+            "commands": [],
+            "error": None,
+        },
+    ]
+
+
+@pytest.mark.parametrize("name", ["plugins", "backends"])
+def test_listing_nothing_names_what_to_install(empty_site, name, command):
+    """Without any plugin a listing names one to install, and JSON is an empty list."""
+    for path in empty_site.folder.glob("*.dist-info/*"):
+        path.unlink()
+
+    assert "install one, for example: pip install " in command(name).out
+    assert command(name, "--json").out == "[]\n"
+
+
+@pytest.fixture
+def processes(site, monkeypatch):
+    """Let the processes that load a backend see the site."""
+    monkeypatch.setattr(os, "environ", site.environment)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
+def test_check_really_loads_the_backend(command):
+    """A backend that works is loaded and run in another process; its device is what it logs."""
+    done = command("backends", "--check", "toy")
+
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("toy: loaded model digits and ran it (")
+    assert done.out.endswith(" s); digits runs in integers on paper\n")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
+def test_check_names_why_a_backend_does_not_load(install_needy, command):
+    """A framework that does not import is reported with its reason, also as JSON."""
+    install_needy()
+
+    done = command("backends", "--check", "needy", "--json")
+
+    assert done.status == 1
+    assert json.loads(done.out)["ok"] is False
+    assert done.err == (
+        "wlk-core: backend needy cannot be used: No module named 'no_such_framework'; "
+        "install it with: pip install no-such-framework\n"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
+def test_check_survives_a_framework_that_crashes(install_needy, command):
+    """A framework that kills its process takes only that process."""
+    install_needy("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+
+    done = command("backends", "--check", "needy")
+
+    assert done.status == 1
+    assert "backend needy crashed its process (SIGILL): its framework was built for" in done.err
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (-9, "x crashed its process (SIGKILL): the system stopped it, most likely because memory"),
+        (-signal.SIGSEGV, "backend x crashed its process (SIGSEGV)"),
+        (-123, "backend x crashed its process (signal 123)"),
+        (7, "backend x ended its process with status 7"),
+    ],
+)
+def test_the_death_of_a_process_is_described_as_what_it_was(toy_spec, monkeypatch, status, text):
+    """A signal has no cause but its own: only few are named with a likely one."""
+    ended = subprocess.CompletedProcess([], status, stdout="", stderr="")
+    monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: ended)
+
+    error = backends.check_backend(toy_spec).error.replace("backend toy", "backend x")
+
+    assert text.removeprefix("x ") in error
+    assert (text.count("SIGSEGV") == 0) or error.endswith("(SIGSEGV)")
+
+
+def test_a_backend_that_does_not_load_in_time_is_named(toy_spec, monkeypatch):
+    """The limit is part of the message."""
+
+    def run(command, *, timeout, **_options):
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+    result = backends.check_backend(toy_spec)
+
+    assert result.error == "backend toy did not load within 300 seconds"
+
+
+@pytest.fixture
+def toy_spec(site):
+    """Return the declaration of the toy."""
+    return site.registry().spec("toy")
+
+
+@pytest.fixture
+def results(monkeypatch):
+    """Put results in the place of processes that load backends."""
+    by_name = {"toy": CheckResult(model="digits", detail="digits runs on paper", seconds=1.5)}
+    monkeypatch.setattr(backends, "check_backend", lambda spec: by_name[spec.name])
+    return by_name
+
+
+def rows(out):
+    """Return the lines of the report by their first words."""
+    lines = [line for line in out.splitlines() if line]
+    return {line.split()[0]: line.split(maxsplit=1)[-1] for line in reversed(lines)}
+
+
+@pytest.mark.usefixtures("results")
+def test_the_doctor_reports_in_one_screen(command, tmp_path):
+    """Versions, configuration, models, backends with their devices, and what to type next."""
+    done = command("doctor")
+
+    report = rows(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert len(done.out.splitlines()) <= 24
+    assert "Python 3." in report["wlk-core"]
+    assert report["plugins"] == "wlk-toy 0.1.0"
+    assert report["config"].startswith(str(tmp_path / "wlk" / "config.toml"))
+    assert report["models"] == str(tmp_path / "hf")
+    assert report["toy*"] == "works  digits runs on paper (1.5 s)"
+    assert report["next"] == "wlk-core demo"
+
+
+def test_a_backend_that_lacks_something_has_its_command(command, install_needy, results):
+    """What is missing is named with what installs it, and nothing has failed."""
+    install_needy()
+
+    done = command("doctor")
+
+    assert done.status == 0
+    assert "needs no-such-framework  pip install no-such-framework" in done.out
+    assert list(results) == ["toy"]
+
+
+@pytest.mark.parametrize(
+    ("error", "has_model", "status", "row"),
+    [
+        ("backend toy cannot be used: no library; reinstall", True, 1, "broken  no library; rein"),
+        ("get it with: pull", False, 0, "no model  get it with: pull"),
+    ],
+    ids=["broken", "no model"],
+)
+def test_why_a_backend_does_not_work_stands_beside_it(  # noqa: PLR0917 -- fixtures
+    command, results, error, has_model, status, row
+):
+    """One that lacks a model alone can be used, because a model can be pulled."""
+    results["toy"] = CheckResult(model="base", error=error, has_model=has_model)
+
+    done = command("doctor")
+
+    assert done.status == status
+    assert rows(done.out)["toy*"].startswith(row)
+
+
+def test_fast_loads_nothing(command, monkeypatch):
+    """Only metadata is read."""
+    monkeypatch.setattr(backends, "check_backend", None)
+
+    assert rows(command("doctor", "--fast").out)["toy*"] == "installed"
+
+
+@pytest.mark.usefixtures("results")
+def test_a_mistake_in_the_configuration_is_reported(command, tmp_path):
+    """The file and the key are named, and the rest of the report stands."""
+    (tmp_path / "wlk").mkdir()
+    (tmp_path / "wlk" / "config.toml").write_text("modle = 5")
+
+    done = command("doctor")
+
+    assert done.status == 1
+    assert "config.toml: Object contains unknown field `modle`" in done.err
+    assert "wlk-core demo" in done.out
+
+
+@pytest.mark.usefixtures("results")
+def test_a_broken_plugin_is_reported(command, site):
+    """A plugin that cannot be imported is a failure of the installation."""
+    site.install("wlk-broken", "broken", "import not_a_module")
+
+    done = command("doctor")
+
+    assert done.status == 1
+    assert "plugin wlk-broken is broken: No module named 'not_a_module'" in done.out
+
+
+def test_without_a_backend_the_first_step_is_to_install_one(command, empty_site):
+    """The report of an empty installation ends with a command."""
+    for path in empty_site.folder.glob("*.dist-info/*"):
+        path.unlink()
+
+    done = command("doctor")
+
+    assert done.status == 1
+    assert rows(done.out)["next"].startswith("pip install ")
+
+
+@pytest.mark.usefixtures("results")
+def test_an_absent_default_model_is_to_be_pulled(command, install_needy, results):
+    """The commands to type next name the model that transcribe would fetch."""
+    install_needy()
+    results["needy"] = results["toy"]
+    command("config", "set", "backend", "toy")
+    command("config", "set", "model", "acme/base")
+
+    assert "wlk-core pull acme/base --backend toy\n" in command("doctor").out

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core.cli import demo
+from wlk_core.cli import transcribe
+from wlk_core.vad import silence_gate
 
-SAMPLE = demo.sample_path()
 WORDS = ("four", "two", "seven", "seven", "one")
 
 
@@ -12,7 +12,7 @@ WORDS = ("four", "two", "seven", "seven", "one")
 def sample(monkeypatch, save, spoken):
     """Put coded audio in the place of the sample."""
     path = save("demo.wav", spoken(4, 2, 7, 7, 1))
-    monkeypatch.setattr(demo, "sample_path", lambda: path)
+    monkeypatch.setattr(transcribe, "sample_path", lambda: path)
 
     class Everything:
         frame_samples = 512
@@ -23,7 +23,7 @@ def sample(monkeypatch, save, spoken):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_core.vad.SileroDetector", Everything)
+    monkeypatch.setattr(f"{silence_gate.__module__}.SileroDetector", Everything)
 
 
 def test_the_demo_prints_words_with_their_times_and_figures(command):
@@ -62,7 +62,7 @@ def test_the_recording_can_be_kept(command, tmp_path):
     second = command("demo", "--fast", "--save", path)
 
     assert (first.status, second.status) == (0, 0)
-    assert path.read_bytes() == demo.sample_path().read_bytes()
+    assert path.read_bytes() == transcribe.sample_path().read_bytes()
 
 
 def test_no_other_file_is_replaced_by_the_recording(command, tmp_path):

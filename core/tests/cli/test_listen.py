@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import json
 import re
 import signal
+from types import SimpleNamespace
 import wave
 
 import numpy as np
@@ -18,31 +20,21 @@ from wlk_core.cli.live_run import FileSource, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
+from wlk_core.vad import SilenceGate, silence_gate
 
-SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
-
-
-class Clock:
-    """Real time that passes only during a sleep."""
-
-    def __init__(self):
-        self.seconds = 50.0
-
-    def now(self):
-        """Return the time."""
-        return self.seconds
-
-    def sleep(self, seconds):
-        """Let time pass, a little more than asked for, as a real sleep does."""
-        self.seconds += seconds + 1e-9
+SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Let the time of ``--input`` pass without waiting."""
-    clock = Clock()
-    monkeypatch.setattr(live_run.time, "monotonic", clock.now)
-    monkeypatch.setattr(live_run.time, "sleep", clock.sleep)
+    """Let the time of ``--input`` pass only during a sleep."""
+    clock = SimpleNamespace(seconds=50.0)
+
+    def sleep(seconds):
+        clock.seconds += seconds + 1e-9  # a little more than asked for, as a real sleep does
+
+    monkeypatch.setattr(live_run.time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(live_run.time, "sleep", sleep)
     return clock
 
 
@@ -82,7 +74,8 @@ def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
     saves = [argument for path in paths for argument in ("--save", path)]
 
     assert 0 == listen(*saves).status
-    text, srt, vtt, document, sound = paths
+    text, srt, vtt, document, events, sound = paths
+    assert '"event": "end"' in events.read_text()
     assert "one two three\n" == text.read_text()
     assert "one two three" in srt.read_text()
     assert vtt.read_text().startswith("WEBVTT")
@@ -111,16 +104,10 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
 
 
 def test_the_files_are_whole_while_it_runs(listen, microphone, spoken, tmp_path):
-    """A run that is killed leaves the words, the captions and the sound before it."""
+    """A run that is killed leaves the words and the sound before it."""
     audio = spoken(1, 2, 3)
-    document, text, sound = (tmp_path / f"talk{suffix}" for suffix in (".json", ".txt", ".wav"))
+    text, events, sound = (tmp_path / f"talk{suffix}" for suffix in (".txt", ".jsonl", ".wav"))
     seen = []
-
-    def look():
-        result = json.loads(document.read_text())
-        seen.append((result["text"], result["incomplete"], text.read_text().strip()))
-        seen.append(len(read_wav(sound)[0]))
-        return Captured(b"")
 
     class Script(list):
         """Blocks, a gap that ends the utterance, a look at the files."""
@@ -128,14 +115,18 @@ def test_the_files_are_whole_while_it_runs(listen, microphone, spoken, tmp_path)
         def pop(self, index):
             """Return the next item."""
             item = super().pop(index)
-            return look() if isinstance(item, str) else item
+            if not isinstance(item, str):
+                return item
+            seen.extend((text.read_text(), events.read_text(), len(read_wav(sound)[0])))
+            return Captured(b"")
 
     opened = microphone([])
     opened.script = Script([*blocks_of(audio), Captured(b"\0\0" * 160, 2.0), *[b""] * 9, "look"])
-    listen("--save", document, "--save", text, "--save", sound)
+    listen("--save", text, "--save", events, "--save", sound)
 
-    assert ("one two three", "still running", "one two three") == seen[0]
-    assert len(audio) - 16_000 <= seen[1]  # the header is brought up to date each second
+    assert "one two three" == seen[0]
+    assert " three" in seen[1]
+    assert len(audio) - 16_000 <= seen[2]  # the header is brought up to date each second
 
 
 def test_a_reader_that_leaves_costs_no_file_a_word(
@@ -154,32 +145,6 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
     result = json.loads(document.read_text())
     assert result["text"].startswith("one")
     assert "[Errno 32] Broken pipe" == result["incomplete"]
-
-
-def test_words_of_a_talk_without_pauses_are_kept_while_it_runs(
-    listen, microphone, spoken, tmp_path
-):
-    """Without voice activity detection no utterance ends before the talk does."""
-    document = tmp_path / "talk.json"
-    seen = []
-
-    class Script(list):
-        """Blocks, and a look at the file before each of them."""
-
-        def pop(self, index):
-            """Return the next item."""
-            seen.append(json.loads(document.read_text()) if document.exists() else None)
-            return super().pop(index)
-
-    opened = microphone([])
-    opened.script = Script(partition(spoken(*range(1, 10), *range(1, 10)), 0.5))
-    done = listen("--save", document)
-    last = seen[-1]
-
-    assert last is not None
-    assert "still running" == last["incomplete"]
-    assert "one two three four" in last["text"]
-    assert json.loads(document.read_text())["text"] == " ".join(done.out.split())
 
 
 def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
@@ -260,15 +225,19 @@ def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--save", "a.mp3"], 2, "expected a file that ends with .txt, .srt, .vtt, .json, .wav"),
+        (
+            ["--save", "a.mp3"],
+            2,
+            "a file that ends with .txt, .json, .jsonl, .srt, .vtt, .wav",
+        ),
         (["--save", "no/a.txt"], 2, "there is no directory no"),
-        (["--save", "a.txt", "--save", "a.txt"], 2, "a.txt is given twice"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
         (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
-        (["--device", "radio"], 1, "no device matches 'radio'; choose one of: 0 USB Audio"),
         (["--save", "a.txt", "--save", "./a.txt"], 2, "a.txt is given twice"),
         (["--input", "a.wav", "--save", "a.wav", "--force"], 2, "would overwrite the recording"),
         (["--input", "absent.wav"], 1, "absent.wav"),
+        (["--diarizer", "else"], 1, "no diarizer called 'else'; installed: none"),
+        (["--vad-threshold", "0.4"], 2, "--no-vad excludes the options --vad-...; choose one"),
     ],
 )
 def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
@@ -288,16 +257,19 @@ def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
     assert "precious" == (tmp_path / "old.txt").read_text()
 
 
-def test_an_absent_library_is_one_line(listen, monkeypatch):
-    """The command that helps stands in it."""
+def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
+    """No model is loaded for a device that is not there."""
+    usb = {"index": 3, "name": "USB \x1b", "default_samplerate": 48e3, "is_default": True}
 
-    def refuse():
-        raise AudioDeviceError("a microphone needs sounddevice; run: pip install 'wlk-core[mic]'")
+    def refuse(_name):
+        raise AudioDeviceError("No input device matching 'radio'")
 
-    monkeypatch.setattr("wlk_core.microphone.SoundDevice", refuse)
+    monkeypatch.setattr("wlk_core.microphone.find_device", refuse)
+    monkeypatch.setattr("wlk_core.microphone.input_devices", lambda: [usb])
+    done = listen("--device", "radio", "--model", "absent")
 
-    assert listen().status == 1
-    assert "pip install 'wlk-core[mic]'" in listen("--list-devices").err
+    assert (0, "*   3 USB \\x1b  (48000 Hz)\n", "") == listen("--list-devices")
+    assert (1, "", "wlk-core: No input device matching 'radio'\n") == done
 
 
 def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, quick):
@@ -331,3 +303,78 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
         blocks.extend(source.read(0.0))
     assert 32_000 == sum(len(block.audio) for block in blocks)
     assert source.read(0.0) is None
+
+
+DIARIZER = """
+from wlk_core.plugins import AnnotatorSpec, hookimpl
+from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_core.tokens import SpeakerSpan
+
+opened = []
+
+@hookimpl
+def wlk_diarizers():
+    return [AnnotatorSpec(
+        kind="diarizer", name="who", api=1, summary="finds speakers", load=f"{__name__}:load",
+    )]
+
+def load(spec, model, **options):
+    spans = [SpeakerSpan("anna", 0.0, 0.9), SpeakerSpan("bert", 0.9, 9.0)]
+    opened.append(ScriptedDiarizer(spans, max_delay=0.3))
+    return opened[-1]
+"""
+
+
+def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
+    """They come after the words, so that standard output has none of them."""
+    site.install("wlk-who", "who", DIARIZER)
+    microphone(blocks_of(spoken(1, 2, 3)))
+    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
+    saves = [argument for path in paths for argument in ("--save", path)]
+    done = listen("--diarizer", "who", *saves)
+    text, srt, vtt, document, *_ = (path.read_bytes() for path in paths)
+    speakers = [token["speaker"] for token in json.loads(document)["tokens"]]
+
+    assert (0, "one two three\n", "") == done
+    assert ["anna", "bert"] == list(dict.fromkeys(speakers))
+    assert text.decode().startswith("anna: one")
+    assert "\nbert: " in text.decode()
+    assert b"\nanna: one" in srt
+    assert b"<v bert>" in vtt
+    (diarizer,) = importlib.import_module("wlk_who_cli_plugin").opened
+    assert diarizer.is_closed
+
+
+def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
+    """As soon as the diarizer has found out."""
+    site.install("wlk-who", "who", DIARIZER)
+    monkeypatch.setattr("wlk_core.cli.live_view._is_terminal", lambda: True)
+    microphone([*blocks_of(spoken(1, 2, 3, 4)), *[np.zeros(800, np.float32)] * 30])
+    drawn = listen("--diarizer", "who").err
+
+    assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")
+
+
+@pytest.mark.parametrize("name", ["listen", "transcribe"])
+def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR0917 -- fixtures
+    name, monkeypatch, command, microphone, save, spoken
+):
+    """Names are those of users; the gate gets lengths that add up to the silence."""
+    seen = []
+
+    def gate(_detector, **lengths):
+        seen.append(lengths)
+        return SilenceGate(_detector, **lengths)
+
+    monkeypatch.setattr(f"{silence_gate.__module__}.SilenceGate", gate)
+    microphone([])
+    start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
+    options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")
+    assert 0 == command(*start, *options).status
+    (lengths,) = seen
+
+    assert 0.4 == lengths["threshold"]
+    assert 0.1 == lengths["pre_roll"]
+    assert 0.6 == pytest.approx(lengths["hang_over"] + lengths["min_silence"])
+    assert "longer silence" in command(*start, "--vad-silence", "0.2").err
+    assert "--no-vad excludes" in command(*start, "--no-vad", "--vad-silence", "0.8").err

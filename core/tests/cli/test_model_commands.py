@@ -4,10 +4,11 @@ from io import StringIO
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 
 from wlk_core import models as store
-from wlk_core.models import CachedRepo, Model
+from wlk_core.models import Model
 
 CACHED = Model(
     backend="toy",
@@ -30,32 +31,16 @@ def test_models_lists_every_backends_models(command):
     ]
 
 
-def test_models_as_json(command, monkeypatch):
-    """Scripts get every field."""
-    monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))
-
-    assert json.loads(command("models", "--backend", "toy", "--json").out) == [
-        {
-            "backend": "toy",
-            "name": "base",
-            "repo": "acme/base",
-            "state": "cached",
-            "revision": "a" * 40,
-            "size": 145200000,
-            "licence": "mit",
-            "path": "somewhere",
-            "is_default": True,
-        }
-    ]
-
-
-def test_models_shows_sizes_and_sources(command, monkeypatch):
-    """A pulled model is shown with its size and repository."""
+def test_models_shows_sizes_and_sources_and_scripts_get_every_field(command, monkeypatch):
+    """A pulled model is shown with its size, licence and repository."""
     monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))
 
     assert command("models").out.splitlines()[1].split() == (
         ["toy", "base*", "cached", "145.2", "MB", "mit", "acme/base"]
     )
+    assert json.loads(command("models", "--backend", "toy", "--json").out) == [
+        attrs.asdict(CACHED) | {"path": "somewhere"}
+    ]
 
 
 def test_pull_names_what_arrived(command, monkeypatch):
@@ -77,33 +62,32 @@ def test_pull_of_a_bundled_model_has_nothing_to_do(command):
 
 
 @pytest.fixture
-def cached(monkeypatch, tmp_path):
-    """Return a model in the cache."""
-    repo = CachedRepo(tmp_path, "acme/base")
-    (repo.folder / "blobs").mkdir(parents=True)
-    (repo.folder / "blobs" / "weights").write_bytes(bytes(300_000))
-    monkeypatch.setattr(store, "cached_repo", lambda _model, _spec: repo)
-    return repo
+def cached(tmp_path):
+    """Return the folder of a model in the cache."""
+    folder = tmp_path / "hf" / "models--acme--base"
+    (folder / "blobs").mkdir(parents=True)
+    (folder / "blobs" / "weights").write_bytes(bytes(300_000))
+    return folder
 
 
 def test_rm_needs_consent(command, cached):
     """Without a terminal to ask on, the line names the option; nothing is removed."""
-    done = command("rm", "base", "--backend", "toy")
+    done = command("rm", "acme/base", "--backend", "toy")
 
     assert (done.status, done.out) == (1, "")
     assert done.err == (
         "wlk-core: other tools may use acme/base (0.3 MB); "
-        "remove it with: wlk-core rm base --backend toy --yes\n"
+        "remove it with: wlk-core rm acme/base --backend toy --yes\n"
     )
-    assert cached.folder.exists()
+    assert cached.exists()
 
 
 def test_rm_with_yes_asks_nothing(command, cached):
     """The option is the consent."""
-    done = command("rm", "base", "--backend", "toy", "--yes")
+    done = command("rm", "acme/base", "--backend", "toy", "--yes")
 
-    assert (0, "removed base: 0.3 MB are free again\n") == (done.status, done.out)
-    assert not cached.folder.exists()
+    assert (0, "removed acme/base: 0.3 MB are free again\n") == (done.status, done.out)
+    assert not cached.exists()
 
 
 @pytest.mark.parametrize(("answer", "is_kept"), [("y\n", False), ("n\n", True)])
@@ -112,7 +96,7 @@ def test_rm_asks_on_a_terminal(command, cached, monkeypatch, answer, is_kept):
     terminal = StringIO(answer)
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdin", terminal)
-    done = command("rm", "base", "--backend", "toy")
+    done = command("rm", "acme/base", "--backend", "toy")
 
-    assert (int(is_kept), is_kept) == (done.status, cached.folder.exists())
+    assert (int(is_kept), is_kept) == (done.status, cached.exists())
     assert "other tools may use acme/base (0.3 MB). Remove it?" in done.err

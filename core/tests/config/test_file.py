@@ -1,4 +1,4 @@
-"""config.toml as it is read, and its mistakes."""
+"""config.toml as it is read and changed, and its mistakes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from wlk_core import OptionError
-from wlk_core.config import config_path, read_config
+from wlk_core.config import config_path, read_config, set_value
 
 WHOLE = """\
 # mine
@@ -37,26 +37,17 @@ def test_without_the_variable_it_is_in_the_users_directory(monkeypatch):
     assert config_path().parts[-2:] == ("wlk-core", "config.toml")
 
 
-def test_no_file_is_an_empty_configuration():
-    """Nothing has to exist."""
-    config = read_config()
-
-    assert (config.backend, config.model, config.language, config.options) == ("", "", "", {})
-
-
 def test_every_value_is_read(write):
-    """Values keep their types, and each has its dotted key."""
+    """Values keep their types, and tables may be dotted."""
     write(WHOLE)
 
-    assert list(read_config().values()) == [
-        ("backend", "toy"),
-        ("model", "small"),
-        ("language", "de"),
-        ("options.toy.device", "cuda"),
-        ("options.toy.fast", True),
-        ("options.toy.beam_size", 5),
-        ("options.other.beam_size", 2),
-    ]
+    config = read_config()
+
+    assert ("toy", "small", "de") == (config.backend, config.model, config.language)
+    assert config.options == {
+        "toy": {"device": "cuda", "fast": True, "beam_size": 5},
+        "other": {"beam_size": 2},
+    }
 
 
 def test_a_byte_order_mark_is_read_over(path):
@@ -106,3 +97,66 @@ def test_a_directory_in_its_place_is_named(path):
 
     with pytest.raises(OptionError, match=re.escape(f"{path} cannot be read")):
         read_config()
+
+
+EDITED = """\
+# mine
+
+model    = "small"  # fast enough
+
+[options.toy]   # the machine at home
+# a remark
+device = 'cuda'
+"""
+
+
+def test_the_first_value_makes_the_file(registry, path):
+    """Neither the file nor its directory has to exist."""
+    assert path == set_value("backend", "toy", registry)
+    assert path.read_text() == 'backend = "toy"\n'
+
+
+def test_what_the_user_wrote_stays(registry, write, path):
+    """Comments, order, quotes and blanks are kept."""
+    write(EDITED)
+
+    set_value("model", "base", registry)
+    set_value("options.toy.device", "cpu", registry)
+    set_value("options.toy.beam_size", "5", registry)
+
+    text = path.read_text()
+    assert '# mine\n\nmodel    = "base"  # fast enough\n' in text
+    assert "[options.toy]   # the machine at home\n# a remark\n" in text
+    assert read_config().options == {"toy": {"device": "cpu", "beam_size": 5}}
+
+
+def test_options_of_a_new_backend_get_a_table(registry, write, path):
+    """A second backend stands in a table of its own."""
+    write(EDITED)
+
+    set_value("options.other.fast", "yes", registry)
+    set_value("language", "de", registry)
+
+    assert read_config().options["other"] == {"fast": True}
+    assert read_config().language == "de"
+    assert "[options.other]\nfast = true\n" in path.read_text()
+    assert "[options]\n" not in path.read_text()
+
+
+def test_a_file_with_a_mistake_is_not_changed(registry, write, path):
+    """A mistake has to be mended first; its line is named."""
+    write("model = 5\n")
+
+    with pytest.raises(OptionError, match="key model: Expected `str`, got `int`"):
+        set_value("language", "de", registry)
+    assert path.read_text() == "model = 5\n"
+
+
+def test_a_file_that_cannot_be_written_is_named(registry, path, tmp_path, monkeypatch):
+    """A directory that is a file is one line."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WLK_HOME", str(tmp_path / "file" / "home"))
+
+    with pytest.raises(OptionError, match=r"config\.toml cannot be (read|written): "):
+        set_value("model", "base", registry)
+    assert not path.exists()

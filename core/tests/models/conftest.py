@@ -19,26 +19,17 @@ REVISION = "a" * 40
 
 
 class Hub:
-    """Repositories by name, each a revision with its files; records every request."""
+    """Repositories by name, each a revision with its files; records every file that was sent."""
 
     def __init__(self):
         self.repos = {}
-        self.requests = []
-        self.gated = set()
+        self.sent = []
         self.answer = None  # status, headers and body of every answer of the API
         self.file_answer = None  # the same for every answer about a file
 
     def publish(self, repo, files, revision=REVISION):
         """Publish *files* (name to bytes) as the newest revision of *repo*."""
         self.repos[repo] = (revision, files)
-
-    def fetched(self):
-        """Return the names of the files whose content was sent, one for each request."""
-        return [
-            path.partition(f"/resolve/{REVISION}/")[2]
-            for method, path in self.requests
-            if method == "GET" and "/resolve/" in path
-        ]
 
 
 def blob_id(data):
@@ -52,72 +43,42 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_arguments):
         """Stay silent."""
 
-    def do_HEAD(self):
-        self.answer()
-
     def do_GET(self):
-        self.answer()
-
-    def answer(self):
-        hub = self.server.hub
-        path = unquote(urlsplit(self.path).path)
-        hub.requests.append((self.command, path))
-        if path.startswith("/api/"):
-            self.answer_api(path)
-        elif hub.file_answer is not None:
-            self.reply(*hub.file_answer)
-        elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            self.send_file(match[1], match[3])
-        else:
-            self.send_error_code(404, "EntryNotFound")
-
-    def answer_api(self, path):
-        hub = self.server.hub
-        match = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/[^/]+)?", path)
-        if hub.answer is not None:
-            self.reply(*hub.answer)
-        elif not match or match[1] not in hub.repos:
-            self.send_error_code(401, "RepoNotFound")
-        elif match[1] in hub.gated:
-            self.send_error_code(403, "GatedRepo")
-        elif match[2] == "tree":
-            self.send_tree(match[1])
-        else:
-            self.send_info(match[1])
-
-    def send_info(self, repo):
-        hub = self.server.hub
-        revision, files = hub.repos[repo]
-        siblings = [self.sibling(name, data) for name, data in files.items()]
-        self.send_json({"id": repo, "sha": revision, "siblings": siblings})
-
-    def sibling(self, name, data):
-        return {"rfilename": name, "size": len(data), "blobId": blob_id(data)}
-
-    def send_tree(self, repo):
-        _, files = self.server.hub.repos[repo]
-        self.send_json(
-            [
-                {"type": "file", "path": name, "size": len(data), "oid": blob_id(data)}
+        """Answer about a repository, its tree or a file."""
+        hub, path = self.server.hub, unquote(urlsplit(self.path).path)
+        model = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/[^/]+)?", path)
+        file = re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path)
+        answer = hub.answer if model else hub.file_answer
+        if answer is not None:
+            self.reply(*answer)
+        elif model and model[1] in hub.repos:
+            revision, files = hub.repos[model[1]]
+            rows = [
+                {"type": "file", "path": name, "rfilename": name, "size": len(data),
+                 "oid": blob_id(data), "blobId": blob_id(data)}
                 for name, data in files.items()
-            ]
-        )
+            ]  # fmt: skip
+            info = {"id": model[1], "sha": revision, "siblings": rows}
+            self.send_json(200, rows if model[2] == "tree" else info)
+        elif file and file[2] in hub.repos.get(file[1], ("", {}))[1]:
+            revision, files = hub.repos[file[1]]
+            data = files[file[2]]
+            hub.sent += [file[2]] * (self.command == "GET")
+            self.reply(200, {"ETag": f'"{blob_id(data)}"', "X-Repo-Commit": revision}, data)
+        else:
+            self.send_json(404, {}, code="EntryNotFound" if file else "RepoNotFound")
 
-    def send_file(self, repo, name):
-        revision, files = self.server.hub.repos[repo]
-        if name not in files:
-            self.send_error_code(404, "EntryNotFound")
-            return
-        headers = {"ETag": f'"{blob_id(files[name])}"', "X-Repo-Commit": revision}
-        self.reply(200, headers, files[name])
+    def do_HEAD(self):
+        """Answer as `do_GET`, without content."""
+        self.do_GET()
 
-    def send_error_code(self, status, code):
-        self.reply(status, {"X-Error-Code": code, "Content-Type": "application/json"}, b"{}")
-
-    def send_json(self, content):
-        self.reply(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
+    def send_json(self, status, content, *, code=""):
+        """Send a JSON answer of the API."""
+        headers = {"X-Error-Code": code, "Content-Type": "application/json"}
+        self.reply(status, headers, json.dumps(content).encode())
 
     def reply(self, status, headers, body):
+        """Send an answer."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Struct
 import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
 from wlk_core.models import Size, read_json, read_json_table, read_limited
-from wlk_core.models.json_files import MAX_BYTES, parse_json
+from wlk_core.models.json_files import MAX_BYTES
 
 
 class _Layers(Struct):
@@ -112,12 +110,3 @@ def test_a_list_is_read_where_its_schema_is_a_list(tmp_path):
 
     assert ["a", "b"] == read_json(file, list[str])
     assert read_json(tmp_path / "none.json", list[str]) is None
-
-
-@given(st.binary(max_size=60) | st.text('[]{}":,0123eE+-\\udaNf\n ', max_size=60).map(str.encode))
-def test_any_bytes_are_a_table_or_an_error_in_one_line(content):
-    """No content has an error of its own."""
-    try:
-        assert isinstance(parse_json(content, name="x"), dict)
-    except ModelNotFoundError as error:
-        assert "\n" not in str(error)

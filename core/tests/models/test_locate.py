@@ -6,7 +6,7 @@ from huggingface_hub import snapshot_download
 import pytest
 
 from wlk_core import ModelNotFoundError
-from wlk_core.models import list_models, locate, pull
+from wlk_core.models import list_models, locate
 
 FILES = {
     "config.json": b"{}",
@@ -97,15 +97,6 @@ def test_a_model_that_is_absent_is_pulled(spec, hub, cache, ref):
     assert not (found / "notes.txt").exists()
 
 
-def test_a_pulled_model_needs_no_network_again(spec, hub, refuse_network):
-    """A cached model is found without a connection."""
-    hub.publish("acme/base", FILES)
-    first = locate("base", spec=spec)
-    refuse_network()
-
-    assert first == locate("base", spec=spec)
-
-
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_offline_an_absent_model_names_the_command(spec, variable, monkeypatch):
@@ -146,29 +137,6 @@ def test_a_model_of_another_tool_is_used_without_network(spec, lay_out, locate_o
 
     assert snapshot == locate_offline("base", spec=spec)
     assert [row.state for row in list_models([spec])] == ["cached", "bundled"]
-
-
-def test_a_model_that_the_hubs_library_fetched_is_used_offline(
-    spec, hub, cache, refuse_network, locate_offline
-):
-    """A snapshot of huggingface_hub itself is a model."""
-    hub.publish("acme/base", FILES)
-    path = snapshot_download("acme/base", cache_dir=cache)
-    refuse_network()
-
-    assert path == str(locate_offline("base", spec=spec))
-
-
-def test_the_hubs_library_finds_a_pulled_model_offline(spec, hub, cache):
-    """A model that a pull brought is one for every other tool."""
-    hub.publish("acme/base", FILES)
-    pulled = pull("base", spec)
-
-    path = snapshot_download(
-        "acme/base", cache_dir=cache, local_files_only=True, allow_patterns=["config.json", "*.bin"]
-    )
-
-    assert path == str(pulled.path)
 
 
 @pytest.mark.usefixtures("no_network")

@@ -1,4 +1,4 @@
-"""What a pull brings, what it leaves when it fails, and the line that explains a failure."""
+"""What a pull brings, what it leaves when it fails, and what removing a model takes away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import huggingface_hub
 import pytest
 
 from wlk_core import ModelNotFoundError
-from wlk_core.models import list_models, locate, pull
+from wlk_core.models import cached_repo, list_models, locate, pull
 
 FILES = {
     "config.json": b"{}",
@@ -88,10 +88,10 @@ def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(
         locate_offline("base", spec=spec)
 
     monkeypatch.setattr(library, "http_get", fetch)
-    hub.requests.clear()
+    hub.sent.clear()
     pull("base", spec)
 
-    assert hub.fetched() == ["model.bin"]
+    assert hub.sent == ["model.bin"]
     assert list_models([spec])[0].state == "cached"
 
 
@@ -101,12 +101,12 @@ def test_pulling_again_repairs_a_damaged_file(spec, hub, damage):
     hub.publish("acme/base", FILES)
     path = pull("base", spec).path / "model.bin"
     path.write_bytes(damage)
-    hub.requests.clear()
+    hub.sent.clear()
 
     pull("base", spec)
 
     assert path.read_bytes() == FILES["model.bin"]
-    assert hub.fetched() == ["model.bin"]
+    assert hub.sent == ["model.bin"]
 
 
 def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, locate_offline):
@@ -174,14 +174,16 @@ def test_an_unreachable_hub_names_the_command_to_run_again(failure, monkeypatch)
     assert "s3cr3t" not in text
 
 
-def test_a_path_that_cannot_hold_a_cache_is_named(spec, hub, tmp_path, monkeypatch):
-    """A cache directory below a file is not a bad connection."""
-    hub.publish("acme/base", FILES)
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "cache"))
-
-    with pytest.raises(
-        ModelNotFoundError,
-        match=r"was not pulled: .*; check the name, the connection and the disk of",
-    ):
-        pull("base", spec)
+@pytest.mark.parametrize(
+    ("ref", "text"),
+    [
+        ("base", "base is not in the cache; what is: wlk-core models --backend toy"),
+        ("digits", "digits is bundled and was never pulled: nothing can be removed"),
+        ("./mine", "./mine is local and was never pulled: nothing can be removed"),
+        ("huge", "toy has no model called 'huge'"),
+    ],
+)
+def test_only_a_model_in_the_cache_can_be_removed(spec, ref, text):
+    """The error about anything else names what it is."""
+    with pytest.raises(ModelNotFoundError, match=text):
+        cached_repo(ref, spec)

@@ -1,14 +1,19 @@
+"""Options: declared once, and every value checked and converted from that declaration."""
+
 from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
-from wlk_core.plugins import Option, OptionError
+from wlk_core.options import OptionValues, parse_pairs
+from wlk_core.plugins import BackendSpec, Option, OptionError, standard_options
 
 BEAM = Option(name="beam", type=int, default=1, minimum=1, maximum=8)
 DEVICE = Option(name="device", default="auto", choices=("auto", "cpu"))
 BUFFER = Option(name="buffer_seconds", type=float, minimum=3, is_auto_allowed=True, scope="stream")
+CONTEXT = Option(name="context", choices=("full", "fitted"), is_auto_allowed=True)
 FLAG = Option(name="flag", type=bool, default=False)
 
 
@@ -26,6 +31,7 @@ FLAG = Option(name="flag", type=bool, default=False)
         (FLAG, "yes", True),
         (FLAG, "Off", False),
         (Option(name="prompt"), "auto", "auto"),
+        (CONTEXT, "auto", None),
     ],
 )
 def test_a_value_is_converted_to_the_type_of_its_option(
@@ -52,6 +58,7 @@ def test_a_value_is_converted_to_the_type_of_its_option(
         (BUFFER, 1, "toy: option buffer_seconds lies between 3 and inf; got 1"),
         (DEVICE, "gpu", "toy: option device is one of auto, cpu; got 'gpu'"),
         (DEVICE, 1, "toy: option device is a str; got 1"),
+        (CONTEXT, "half", "toy: option context is one of auto, full, fitted; got 'half'"),
         (FLAG, "maybe", "toy: option flag is a bool; got 'maybe'"),
     ],
 )
@@ -65,15 +72,6 @@ def test_a_value_that_the_option_does_not_take_is_refused(
     assert message == str(caught.value)
 
 
-def test_a_choice_left_open_is_listed_among_the_choices() -> None:
-    """An option with choices that also allows auto names it first."""
-    option = Option(name="context", choices=("full", "fitted"), is_auto_allowed=True)
-
-    assert option.convert("auto", owner="toy") is None
-    with pytest.raises(OptionError, match="is one of auto, full, fitted; got 'half'"):
-        option.convert("half", owner="toy")
-
-
 @pytest.mark.parametrize(
     ("option", "text"),
     [(BEAM, "1"), (DEVICE, "auto"), (BUFFER, "auto"), (FLAG, "false"), (Option(name="x"), "none")],
@@ -83,13 +81,133 @@ def test_a_default_is_shown_as_users_type_it(option: Option, text: str) -> None:
     assert text == option.default_text
 
 
-def test_an_option_that_allows_auto_has_no_other_default() -> None:
-    """A declaration that contradicts itself fails where it stands."""
-    with pytest.raises(ValueError, match="auto stands for None, so the default is None; got 12"):
-        Option(name="buffer_seconds", type=float, default=12.0, is_auto_allowed=True)
+def parse_options(spec: BackendSpec, pairs: list[str]) -> OptionValues:
+    """Return the values of options as a command line has them."""
+    return spec.split_options(parse_pairs(pairs))
 
 
-def test_only_a_stream_option_depends_on_a_policy() -> None:
-    """The policy is chosen for each stream, after the model was loaded."""
-    with pytest.raises(ValueError, match="only options of a stream depend on its policy"):
-        Option(name="device", policies=("alignatt",))
+SPEC = BackendSpec(
+    name="toy",
+    api=1,
+    summary="a toy",
+    load="wlk_toy.backend:load",
+    options=(
+        standard_options.device("cpu", "cuda"),
+        standard_options.PROMPT,
+        standard_options.BUFFER_SECONDS,
+        standard_options.BORDER_SECONDS,
+        Option(name="threads", type=int, default=0),
+    ),
+    policies=("alignatt", "local-agreement"),
+)
+AGREEMENT = attrs.evolve(
+    SPEC,
+    name="agreeing",
+    options=(standard_options.BUFFER_SECONDS, standard_options.dtype("int8")),
+    policies=("local-agreement",),
+)
+
+
+def test_pairs_are_split_by_scope_and_converted() -> None:
+    """Only the options that were given are returned; the first equals sign ends the key."""
+    values = parse_options(
+        SPEC, ["threads=2", "prompt=a=b", " buffer_seconds =8", "policy=local-agreement"]
+    )
+
+    assert {"threads": 2} == values.backend
+    assert {"prompt": "a=b", "buffer_seconds": 8.0, "policy": "local-agreement"} == values.stream
+
+
+def test_values_can_be_resolved_again() -> None:
+    """What was converted is accepted by the spec as it is, an open choice included."""
+    values = parse_options(SPEC, ["buffer_seconds=auto", "device=cpu"])
+
+    assert SPEC.stream_options(values.stream)["buffer_seconds"] is None
+    assert values == SPEC.split_options({**values.backend, **values.stream})
+
+
+def test_the_same_pair_twice_is_one() -> None:
+    """A script that repeats itself is no mistake."""
+    assert {"threads": 2} == parse_options(SPEC, ["threads=2", "threads=2"]).backend
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["threads"], "expected an option as KEY=VALUE, got 'threads'"),
+        (["=2"], "expected an option as KEY=VALUE, got '=2'"),
+        (["threads=1", "threads=2"], "option threads has two values, '1' and '2'; keep one"),
+        (["a\nb=1", "a\nb=2"], r"option a\nb has two values, '1' and '2'; keep one"),
+        (["threads=x"], "toy: option threads is an int; got 'x'"),
+        (
+            ["thread=1"],
+            "toy: no option is called 'thread' (did you mean threads?); expected one of",
+        ),
+        (["init_prompt=x"], "toy: no option is called 'init_prompt' (did you mean prompt?);"),
+        (["lang=en"], "no option is called 'lang' (did you mean language?)"),
+        (["border_frames=9"], "no option is called 'border_frames' (did you mean border_seconds?)"),
+        (
+            ["policy=local-agreement", "border_seconds=1"],
+            "policy=local-agreement takes no border_seconds; leave it out, or choose policy=alig",
+        ),
+        (["policy=alignat"], "toy: option policy is one of alignatt, local-agreement; got"),
+    ],
+    ids=[
+        "no equals sign",
+        "no key",
+        "two values",
+        "two values of two lines",
+        "bad value",
+        "misspelt",
+        "former name",
+        "argument",
+        "former unit",
+        "other policy",
+        "unknown policy",
+    ],
+)
+def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], message: str) -> None:
+    """The message suggests the option of this backend that was probably meant."""
+    with pytest.raises(OptionError) as caught:
+        parse_options(SPEC, pairs)
+
+    assert message in str(caught.value)
+
+
+def test_the_arithmetic_has_one_name() -> None:
+    """compute_type, precision and torch_dtype are answered with dtype."""
+    for name in ("compute_type", "precision", "torch_dtype"):
+        with pytest.raises(OptionError, match="did you mean dtype"):
+            parse_options(AGREEMENT, [f"{name}=int8"])
+
+
+def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:
+    """load_backend and create_processor each point to the other."""
+    with pytest.raises(OptionError, match=r"toy: prompt is an option of create_processor\(prompt="):
+        SPEC.backend_options({"prompt": "x"})
+    with pytest.raises(OptionError, match=r"threads is an option of load_backend\(\.\.\., threads"):
+        SPEC.stream_options({"threads": 1})
+
+
+def test_defaults_of_options_of_other_policies_are_filled_in() -> None:
+    """A backend finds every stream option by name, whatever the policy."""
+    options = SPEC.stream_options({"policy": "local-agreement"})
+
+    assert 0.5 == options["border_seconds"]
+
+
+def test_auto_is_the_first_choice_and_the_default_of_device_and_dtype() -> None:
+    """It is a choice on every framework, named by the plugin or not."""
+    for make in (standard_options.device, standard_options.dtype):
+        assert make("cpu") == make("auto", "cpu")
+        assert ("auto", ("auto", "cpu")) == (make("cpu").default, make("cpu").choices)
+
+
+def test_no_former_name_is_that_of_an_option() -> None:
+    """A name that was given up is never a name in use, and stands for one option alone."""
+    constants = [value for value in vars(standard_options).values() if isinstance(value, Option)]
+    options = [*constants, standard_options.device("cpu"), standard_options.dtype("float32")]
+    former = [name for option in options for name in option.former_names]
+
+    assert len(set(former)) == len(former)
+    assert not {option.name for option in options} & set(former)

@@ -16,29 +16,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEAD = """
+from types import SimpleNamespace
+
 from wlk_core.plugins import BackendSpec, hookimpl
 
 def spec(name, **more):
     declared = {"name": name, "api": 1, "summary": "a toy", "load": f"{__name__}:load", **more}
     return BackendSpec(**declared)
 
-class Loaded:
-    def __init__(self, model, options):
-        self.model, self.options = model, options
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *_, **__: None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
 def load(spec, model, **options):
-    return Loaded(model, options)
+    return SimpleNamespace(model=model, options=options)
 """
 
 
@@ -60,34 +47,23 @@ class Site:
         """Install a plugin whose module is *code*, offering entry points called *names*."""
         module = module or f"{distribution.replace('-', '_')}_plugin"
         (self.folder / f"{module}.py").write_text(_HEAD + dedent(code), encoding="utf-8")
-        points = self.describe(distribution, version) / "entry_points.txt"
-        lines = points.read_text(encoding="utf-8") if points.exists() else "[wlk.plugins]\n"
-        lines += "".join(f"{name} = {module}\n" for name in names)
-        points.write_text(lines, encoding="utf-8")
-
-    def describe(
-        self, distribution: str, version: str, *, requires: str = "", modules: str | None = None
-    ) -> Path:
-        """Write the metadata of a distribution with its *modules*, and return the folder."""
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir(exist_ok=True)
         (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n{requires}",
-            encoding="utf-8",
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n", encoding="utf-8"
         )
-        if modules is not None:
-            (info / "top_level.txt").write_text(modules, encoding="utf-8")
-        return info
+        lines = "".join(f"{name} = {module}\n" for name in names)
+        (info / "entry_points.txt").write_text(f"[wlk.plugins]\n{lines}", encoding="utf-8")
+
+    def offer(self, distribution: str, *names: str, **fields: object) -> None:
+        """Install a plugin that declares backends called *names*, all of them with *fields*."""
+        specs = "".join(f"    yield spec({name!r}, **{fields!r})\n" for name in names)
+        self.install(distribution, list(names), f"@hookimpl\ndef wlk_backends():\n{specs}")
 
     def registry(self) -> Registry:
         """Return a registry that sees this site and nothing else."""
         found = metadata.distributions(path=[str(self.folder)])
-        return Registry(
-            point
-            for distribution in found
-            for point in distribution.entry_points
-            if point.group == "wlk.plugins"
-        )
+        return Registry(point for distribution in found for point in distribution.entry_points)
 
 
 @pytest.fixture

@@ -33,18 +33,6 @@ def test_an_absent_framework_makes_its_backend_unavailable(site: Any) -> None:
     assert isinstance(caught.value.__cause__, ImportError)
 
 
-def test_a_broken_framework_is_not_taken_for_an_absent_one(site: Any) -> None:
-    """A framework whose metadata is there and whose import fails is to be reinstalled."""
-    code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
-    site.install("wlk-toy", ["toy"], code)
-
-    with pytest.raises(
-        BackendUnavailable,
-        match="does not work, reinstall it with: pip install attrs --force",
-    ):
-        site.registry().load_backend("toy")
-
-
 @pytest.mark.parametrize(
     ("raised", "reason"),
     [
@@ -67,14 +55,8 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
     (site.folder / "toy_backend_plugin.py").write_text(
         f"{early}def load(spec, model, **options):\n{late}    return model\n"
     )
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("toy", load="toy_backend_plugin:load", requires={"attrs": "pip install toy"})
-        """,
+    site.offer(
+        "wlk-toy", "toy", load="toy_backend_plugin:load", requires={"attrs": "pip install toy"}
     )
 
     with pytest.raises(BackendUnavailable) as caught:
@@ -113,12 +95,7 @@ def test_a_loader_that_is_not_there_makes_its_backend_unavailable(
     site: Any, loader: str, reason: str
 ) -> None:
     """A plugin that names a loader it does not have is to be reinstalled."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        f"@hookimpl\ndef wlk_backends():\n    yield spec('toy', load={loader!r})\n",
-    )
-
+    site.offer("wlk-toy", "toy", load=loader)
     remedy = "reinstall the plugin with: pip install wlk-toy --force-reinstall"
 
     with pytest.raises(
@@ -157,15 +134,7 @@ def test_an_error_of_this_project_at_import_is_passed_on(site: Any) -> None:
         "from wlk_core.errors import BackendUnavailable\n"
         "raise BackendUnavailable('mlx computes nothing here')\n"
     )
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("toy", load="toy_backend_plugin:load")
-        """,
-    )
+    site.offer("wlk-toy", "toy", load="toy_backend_plugin:load")
 
     with pytest.raises(BackendUnavailable, match=r"^mlx computes nothing here$"):
         site.registry().load_backend("toy")

@@ -7,22 +7,15 @@ from typing import Any
 
 import pytest
 
-from wlk_core import (
-    BackendUnavailable,
-)
+from wlk_core import BackendUnavailable
 
-TOY = """
-@hookimpl
-def wlk_backends():
-    yield spec("toy")
-"""
 BROKEN = "import not_a_module\n"
 
 
 def test_a_broken_plugin_is_a_row_and_harms_no_other(site: Any) -> None:
     """A plugin that does not import is kept with its reason; the others work."""
     site.install("wlk-broken", ["broken"], BROKEN)
-    site.install("wlk-toy", ["toy"], TOY)
+    site.offer("wlk-toy", "toy")
     registry = site.registry()
 
     assert [(row.distribution, row.error) for row in registry.plugins()] == [
@@ -31,12 +24,6 @@ def test_a_broken_plugin_is_a_row_and_harms_no_other(site: Any) -> None:
     ]
     assert [spec.name for spec in registry.specs()] == ["toy"]
     assert registry.default_backend().name == "toy"
-    faults = [registry.fault(row) for row in registry.plugins()]
-    assert faults[0] == (
-        "No module named 'not_a_module'; update it with: pip install --upgrade wlk-broken, "
-        "or remove it with: pip uninstall wlk-broken"
-    )
-    assert faults[1] is None
 
 
 def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> None:
@@ -47,8 +34,8 @@ def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> No
         site.registry().spec("broken")
 
     assert str(caught.value) == (
-        "wlk-broken 0.1.0 is installed but could not be loaded: No module named 'not_a_module' "
-        "(WLK_STRICT_PLUGINS=1 shows the traceback; remove it with: pip uninstall wlk-broken)"
+        "backend broken cannot be used: No module named 'not_a_module'; update it with: pip "
+        "install --upgrade wlk-broken, or remove it with: pip uninstall wlk-broken"
     )
 
 
@@ -105,21 +92,19 @@ def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
 @pytest.mark.parametrize("api", [0, 99])
 def test_a_plugin_of_another_api_is_refused(site: Any, api: int) -> None:
     """The error for another plugin API names that API and the ones that are supported."""
-    site.install(
-        "wlk-old", ["old"], f"@hookimpl\ndef wlk_backends():\n    return [spec('old', api={api})]\n"
-    )
+    site.offer("wlk-old", "old", api=api)
 
     with pytest.raises(
         BackendUnavailable,
-        match=rf"wlk-old 0.1.0 .*backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
+        match=rf"backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
     ):
         site.registry().spec("old")
 
 
 def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: Any) -> None:
     """The error for a name that two distributions offer names both; other names still work."""
-    site.install("wlk-first", ["toy"], TOY)
-    site.install("wlk-second", ["toy"], TOY + '    yield spec("fine")\n')
+    site.offer("wlk-first", "toy")
+    site.offer("wlk-second", "toy", "fine")
     registry = site.registry()
 
     with pytest.raises(BackendUnavailable) as caught:
@@ -131,17 +116,14 @@ def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: A
     )
     assert registry.spec("fine").name == "fine"
     assert [spec.name for spec in registry.specs()] == ["fine"]
-    assert [registry.fault(row) for row in registry.plugins()] == [
-        "backend 'toy' is offered by wlk-first 0.1.0 and wlk-second 0.1.0: uninstall one"
-    ] * 2
+    assert [registry.fault(row) for row in registry.plugins()] == [str(caught.value)] * 2
 
 
 def test_a_contested_backend_does_not_change_the_default_in_silence(site: Any) -> None:
     """Where two distributions offer the preferred backend, choosing another would change words."""
-    code = TOY.replace('"toy"', '"toy", preference=5')
-    site.install("wlk-first", ["toy"], code)
-    site.install("wlk-second", ["toy"], code)
-    site.install("wlk-third", ["third"], TOY.replace('"toy"', '"third", preference=9'))
+    site.offer("wlk-first", "toy", preference=5)
+    site.offer("wlk-second", "toy", preference=5)
+    site.offer("wlk-third", "third", preference=9)
     registry = site.registry()
 
     assert registry.default_backend().name == "third"
@@ -153,8 +135,10 @@ def test_a_contested_backend_does_not_change_the_default_in_silence(site: Any) -
 
 def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:
     """The error for an unknown name lists the installed backends and what did not load."""
-    site.install("wlk-toy", ["toy"], TOY)
     site.install("wlk-broken", ["broken"], BROKEN)
+    with pytest.raises(BackendUnavailable, match=r"no backend works; could not be .*wlk-broken"):
+        site.registry().default_backend()
+    site.offer("wlk-toy", "toy")
 
     with pytest.raises(BackendUnavailable) as caught:
         site.registry().spec("nope")
@@ -163,11 +147,3 @@ def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:
         "no backend called 'nope'; installed: toy; "
         "could not be loaded: wlk-broken (see: wlk-core plugins)"
     )
-
-
-def test_with_only_broken_plugins_they_are_named(site: Any) -> None:
-    """Where plugins are installed and none works, the error names them."""
-    site.install("wlk-broken", ["broken"], BROKEN)
-
-    with pytest.raises(BackendUnavailable, match=r"no backend works; could not be .*wlk-broken"):
-        site.registry().default_backend()

@@ -1,47 +1,29 @@
-"""Backends that plugins offer: found by name, chosen by default and loaded."""
+"""Backends that plugins offer: found by name, chosen by default, loaded, or missing."""
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
+import re
 import sys
-from typing import Any
+import tomllib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wlk_core import (
-    BackendUnavailable,
-    OptionError,
-    load_backend,
-)
-from wlk_core.registry import missing_requirements
+from wlk_core import BackendUnavailable, OptionError
+from wlk_core.registry import Registry, known_backends
 
-TOY = """
-@hookimpl
-def wlk_backends():
-    yield spec("toy")
-"""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-def test_a_plugin_shows_its_distribution_and_version(site: Any) -> None:
-    """A working plugin is a row with its distribution, version and backends."""
-    site.install("wlk-toy", ["toy"], TOY, version="1.2.3")
-
-    (row,) = site.registry().plugins()
-
-    assert (row.names, row.distribution, row.version, row.error) == (
-        ("toy",),
-        "wlk-toy",
-        "1.2.3",
-        None,
-    )
-    assert [spec.name for spec in row.backends] == ["toy"]
+REPOSITORY = Path(__file__).resolve().parents[3]
+MISSING = {"not-installed": "pip install it"}
 
 
 def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
     """The entry point called like the backend is loaded and no other."""
-    site.install("wlk-toy", ["toy"], TOY)
-    site.install("wlk-other", ["other"], TOY.replace("toy", "other"))
+    site.offer("wlk-toy", "toy")
+    site.offer("wlk-other", "other")
 
     assert site.registry().spec("toy").name == "toy"
     assert "wlk_toy_plugin" in sys.modules
@@ -50,8 +32,7 @@ def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
 
 def test_several_entry_points_of_one_module_are_one_plugin(site: Any) -> None:
     """A plugin with several backends is loaded once and shown once."""
-    code = TOY + '    yield spec("toy-large")\n'
-    site.install("wlk-toy", ["toy", "toy-large"], code)
+    site.offer("wlk-toy", "toy", "toy-large")
     registry = site.registry()
 
     assert registry.spec("toy-large").name == "toy-large"
@@ -60,16 +41,16 @@ def test_several_entry_points_of_one_module_are_one_plugin(site: Any) -> None:
 
 def test_a_backend_without_an_entry_point_of_its_name_is_found(site: Any) -> None:
     """Every plugin is loaded where no entry point has the backend's name."""
-    site.install("wlk-toy", ["something"], TOY)
+    site.install("wlk-toy", ["something"], "@hookimpl\ndef wlk_backends():\n    yield spec('toy')")
 
     assert site.registry().spec("toy").name == "toy"
 
 
 def test_an_editable_install_beside_a_wheel_is_one_plugin(site: Any) -> None:
     """Equal entry points of one distribution, its name spelt either way, are merged."""
-    site.install("wlk-toy", ["toy"], TOY)
-    site.install("wlk_toy", ["toy"], TOY, module="wlk_toy_plugin", version="0.1.1")
-
+    site.offer("wlk-toy", "toy")
+    code = "@hookimpl\ndef wlk_backends():\n    yield spec('toy')"
+    site.install("wlk_toy", ["toy"], code, module="wlk_toy_plugin", version="0.1.1")
     registry = site.registry()
 
     assert len(registry.plugins()) == 1
@@ -78,32 +59,16 @@ def test_an_editable_install_beside_a_wheel_is_one_plugin(site: Any) -> None:
 
 def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site: Any) -> None:
     """A preferred backend whose framework is missing gives way to the next."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("low", preference=1)
-            yield spec("high", preference=5)
-            yield spec("highest", preference=9, requires={"not-installed": "pip install it"})
-        """,
-    )
+    site.offer("wlk-low", "low", preference=1)
+    site.offer("wlk-high", "high", preference=5)
+    site.offer("wlk-highest", "highest", preference=9, requires=MISSING)
 
     assert site.registry().default_backend().name == "high"
 
 
 def test_a_backend_without_a_preference_is_never_the_default(site: Any) -> None:
     """A backend that sends audio away is used only when it is named."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("away", preference=None)
-        """,
-    )
+    site.offer("wlk-toy", "away", preference=None)
     registry = site.registry()
 
     assert registry.spec("away").name == "away"
@@ -114,15 +79,7 @@ def test_a_backend_without_a_preference_is_never_the_default(site: Any) -> None:
 
 def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: Any) -> None:
     """If every backend lacks its framework, the best one's install command is given."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("toy", requires={"not-installed": "pip install it"})
-        """,
-    )
+    site.offer("wlk-toy", "toy", requires=MISSING)
 
     with pytest.raises(
         BackendUnavailable,
@@ -132,23 +89,8 @@ def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: An
         site.registry().default_backend()
 
 
-def test_missing_requirements_are_read_from_metadata(site: Any) -> None:
-    """A missing requirement comes with the command that installs it; a present one is left out."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("toy", requires={"attrs": "pip install attrs", "nope-x": "pip install x"})
-        """,
-    )
-
-    assert missing_requirements(site.registry().spec("toy")) == {"nope-x": "pip install x"}
-
-
 def test_loading_gives_the_model_and_every_option(site: Any) -> None:
-    """A backend is loaded with the default model and the declared options filled in."""
+    """Defaults are filled in; a path is given as text, and an empty one is refused."""
     site.install(
         "wlk-toy",
         ["toy"],
@@ -161,44 +103,69 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
         """,
     )
     registry = site.registry()
-
     usual: Any = registry.load_backend("toy")
-    chosen: Any = registry.load_backend("toy", "large", device="gpu")
+    chosen: Any = registry.load_backend("toy", Path("models") / "m", device="gpu")
 
     assert (usual.model, usual.options) == ("small", {"device": "cpu"})
-    assert (chosen.model, chosen.options) == ("large", {"device": "gpu"})
-
-
-def test_a_path_object_is_a_model_too(site: Any) -> None:
-    """Backends get text, and an empty one is refused before they load."""
-    site.install(
-        "wlk-toy",
-        ["toy"],
-        """
-        @hookimpl
-        def wlk_backends():
-            yield spec("toy")
-        """,
-    )
-    registry = site.registry()
-    loaded: Any = registry.load_backend("toy", Path("models") / "m")
-
-    assert loaded.model == str(Path("models") / "m")
+    assert (chosen.model, chosen.options) == (str(Path("models") / "m"), {"device": "gpu"})
     with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
         registry.load_backend("toy", "")
 
 
-def test_load_backend_uses_what_is_installed(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module's own load_backend reads the entry points of this environment."""
-    site.install("wlk-toy", ["toy"], TOY)
-    points = metadata.entry_points
-    found = next(iter(metadata.distributions(path=[str(site.folder)]))).entry_points
-    monkeypatch.setattr(
-        metadata,
-        "entry_points",
-        lambda **chosen: found if chosen == {"group": "wlk.plugins"} else points(**chosen),
+def test_a_misspelt_backend_is_guessed(site: Any) -> None:
+    """One of this project comes with its install command."""
+    site.offer("wlk-toy", "toy")
+
+    with pytest.raises(BackendUnavailable, match=r"did you mean toy\?"):
+        site.registry().spec("tyo")
+    with pytest.raises(BackendUnavailable, match=r"mean voxtral-hf\?\); install voxtral-hf"):
+        site.registry().spec("voxtral-fh")
+
+
+@pytest.mark.parametrize("name", sorted(known_backends()))
+@pytest.mark.parametrize("installs", [["wlk-toy"], []], ids=["another backend", "no backend"])
+def test_a_backend_of_this_project_comes_with_its_install_command(
+    site: Any, name: str, installs: list[str]
+) -> None:
+    """The error for a known backend has its install command, whatever else is installed."""
+    for distribution in installs:
+        site.offer(distribution, "toy")
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec(name)
+
+    assert str(caught.value) == (
+        f"no backend called {name!r}; installed: {'toy' if installs else 'none'}; "
+        f"install it with: {known_backends()[name]}"
     )
 
-    loaded: Any = load_backend("toy", "large")
 
-    assert ("large", {}) == (loaded.model, loaded.options)
+def test_every_plugin_of_this_project_has_an_install_command() -> None:
+    """Each entry point of each plugin is known, and its command names the distribution."""
+    projects = [
+        *REPOSITORY.glob("plugins/*/pyproject.toml"),
+        REPOSITORY / "conformance/pyproject.toml",
+    ]
+    offered: dict[str, str] = {}
+    for path in projects:
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        names = project.get("entry-points", {}).get("wlk.plugins", {})
+        offered |= dict.fromkeys(names, project["name"])
+
+    assert sorted(offered) == sorted(known_backends())
+    for name, command in known_backends().items():
+        assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)
+
+
+@pytest.mark.parametrize("find", [lambda r: r.spec("toy"), Registry.default_backend])
+def test_without_any_plugin_the_error_has_an_install_command(
+    site: Any, find: Callable[[Registry], object]
+) -> None:
+    """With no plugin at all, the error has a command that installs one."""
+    with pytest.raises(BackendUnavailable) as caught:
+        find(site.registry())
+
+    assert str(caught.value) == (
+        "no backend is installed: wlk-core carries no model of its own; "
+        "install one, for example: pip install wlk-whisper"
+    )

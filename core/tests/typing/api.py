@@ -6,7 +6,6 @@ Each function is a use that must type-check as it stands; `assert_type` pins wha
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type
 
 from wlk_core import (
@@ -22,8 +21,6 @@ from wlk_core import (
     SupportsSpeakerTurns,
     Transcript,
 )
-from wlk_core.audio import audio_duration
-from wlk_core.processor import attempt
 from wlk_core.session import (
     AudioGap,
     Commit,
@@ -35,27 +32,21 @@ from wlk_core.session import (
     Lag,
     LatencySummary,
     Marked,
-    Session,
     SilenceSpan,
     SpeakerTurn,
     SpeechStarted,
-    Timeline,
-    Transcription,
     Translation,
     astream,
     stream,
-    transcribe,
 )
-from wlk_core.vad import SilenceGate, SileroDetector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
-    import os
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.plugins import Backend, LoadedBackend
+    from wlk_core.plugins import LoadedBackend
 
 
 def an_emission(emission: Emission) -> None:
@@ -83,7 +74,7 @@ def a_stream(processor: OnlineProcessor, chunk: NDArray[np.float32]) -> StreamSt
     if isinstance(processor, SupportsSpeakerTurns):
         assert_type(processor.new_speaker(ChangeSpeaker("ann", 12.5)), Emission)
     try:
-        assert_type(attempt(processor.finish), Emission)
+        assert_type(processor.finish(), Emission)
     except StreamBroken as error:
         assert_type(error.committed, tuple[ASRToken, ...])
     except BackendError as error:
@@ -93,18 +84,6 @@ def a_stream(processor: OnlineProcessor, chunk: NDArray[np.float32]) -> StreamSt
     assert_type(stats.encoder_frames, int | None)
     processor.close()
     return stats
-
-
-def whole_recordings(backend: LoadedBackend[Any], samples: NDArray[np.float32]) -> None:
-    """Give a recording as a path, an open file or an array."""
-    path: os.PathLike[str] = Path("talk.flac")
-    assert_type(backend.transcribe(path), Transcription)
-    assert_type(backend.transcribe("-", task="translate", vad=False), Transcription)
-    assert_type(backend.transcribe(samples, language="en", tick_seconds=0.5), Transcription)
-    with Path("talk.flac").open("rb") as file:
-        assert_type(backend.transcribe(file, chunk_seconds=2), Transcription)
-    assert_type(transcribe(backend, samples), Transcription)
-    assert_type(audio_duration("talk.flac"), float | None)
 
 
 def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kind of event
@@ -136,19 +115,6 @@ def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kin
         case End():
             assert_type(event.latency, LatencySummary | None)
             return f"{event.audio_time:.1f} s"
-
-
-def a_session(backend: Backend, samples: NDArray[np.float32]) -> Iterator[str]:
-    """Give audio of any form to a session and receive events."""
-    gate = SilenceGate(SileroDetector())
-    session = Session(backend.create_processor(), gate=gate, encoding="mulaw", rate=8_000)
-    timeline = Timeline()
-    session.receive(samples)
-    while session.has_work:
-        assert_type(session.step(), list[Event])
-    for event in (*session.feed(b"\0"), *session.finish()):
-        timeline.add(event)
-        yield an_event(event)
 
 
 def events(backend: LoadedBackend[Any], chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_core.plugins import CommandSpec, hookimpl
+from wlk_serve.cli import serve
 
-
-@hookimpl
-def wlk_commands() -> list[CommandSpec]:
-    """Return the command ``wlk-core serve``."""
-    return [CommandSpec(name="serve", api=1, load="wlk_serve.cli:serve")]
+__all__ = ["serve"]

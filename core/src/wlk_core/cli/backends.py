@@ -1,28 +1,44 @@
-"""The commands ``backends`` and ``plugins``: what is installed, and everything about one."""
+"""The commands ``backends``, ``plugins`` and ``doctor``: what is installed, and what works."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from itertools import chain
 import json
+import logging
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from wlk_core.cli.doctor import check_backend, load_here, plugin_rows
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.terminal import echo, paragraph, table
-from wlk_core.config import choose_settings
-from wlk_core.errors import BackendUnavailable, WLKError
-from wlk_core.registry import known_backends, missing_requirements
+from wlk_core.cli.terminal import echo, print_error, table
+from wlk_core.config import choose_settings, config_path
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
+from wlk_core.models import cache_directory, describe_model
+from wlk_core.registry import known_backends, missing_requirements, no_backend
 
 if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Option
     from wlk_core.registry import Registry
 
-__all__ = ["backends", "described_option", "install_hint", "option_lines", "plugins"]
+__all__ = ["CheckResult", "backends", "check_backend", "doctor", "plugins"]
 
-_OPTION = 22  # columns of the longest usual option with its kind
+_TIME_LIMIT_SECONDS = 300.0  # a cold import of torch from a slow disk takes 100
+_MAX_PROCESSES = 4  # that load a backend at the same time
+_NO_MODEL = 3  # exit status of the process where the model is what is missing
+_CAUSES = {
+    "SIGILL": ": its framework was built for another processor",
+    "SIGKILL": ": the system stopped it, most likely because memory ran out",
+}
 
 
 @click.command()
@@ -49,7 +65,7 @@ def backends(
     """
     registry = registry_of(context)
     if check_here is not None:
-        return load_here(registry, check_here)
+        return _load_here(registry, check_here)
     if check is not None:
         result = check_backend(registry.spec(check))
         row = {"name": check, "ok": not result.error, "model": result.model, "error": result.error}
@@ -66,8 +82,8 @@ def backends(
     elif as_json:
         echo(json.dumps([_described(spec, registry) for spec in registry.specs()], indent=2))
     else:
-        echo(_summary(registry) if registry.specs() else install_hint())
-        if broken := [row["name"] for row in plugin_rows(registry) if row["error"]]:
+        echo(_summary(registry) if registry.specs() else no_backend())
+        if broken := [row["name"] for row in _plugin_rows(registry) if row["error"]]:
             echo(f"left out: {', '.join(broken)} (see: wlk-core plugins)")
     return 0
 
@@ -77,7 +93,7 @@ def backends(
 @click.pass_context
 def plugins(context: click.Context, *, as_json: bool) -> None:
     """List every installed plugin: distribution, version, ok or broken, and why."""
-    rows = plugin_rows(registry_of(context))
+    rows = _plugin_rows(registry_of(context))
     if as_json:
         echo(json.dumps(rows, indent=2))
         return
@@ -85,36 +101,93 @@ def plugins(context: click.Context, *, as_json: bool) -> None:
     for row in rows:
         offers = ", ".join([*row["backends"], *(f"command {name}" for name in row["commands"])])
         cells.append((row["name"], row["version"], row["status"], row["error"] or offers))
-    echo(table(cells) or install_hint())
+    echo(table(cells) or no_backend())
 
 
-def install_hint() -> str:
-    """Return what an installation without plugins prints in place of a list."""
-    command = next(iter(known_backends().values()))
-    return (
-        "no backend is installed: wlk-core carries no model of its own.\n"
-        f"Install one, for example: {command}"
-    )
+@click.command()
+@click.option("--fast", is_flag=True, help="Load no backend; only read what is installed.")
+@click.pass_context
+def doctor(context: click.Context, *, fast: bool) -> int:
+    """
+    Report versions, backends and their devices, the cache of models, and what to type next.
+
+    Each installed backend is loaded in a process of its own, with the smallest model at hand and
+    without the network, for at most five minutes; --fast leaves that out.  The exit status is 1 if
+    no backend can be used, or something that is installed is broken.
+    """
+    registry = registry_of(context)
+    specs = registry.specs()  # without those that two distributions offer
+    usable = [spec for spec in registry.usable() if spec in specs]
+    settings = None
+    try:
+        settings = choose_settings(registry)
+    except WLKError as error:
+        if specs:
+            print_error(error)
+    checked = [] if fast else usable
+    if checked and sys.stderr.isatty():
+        echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
+    with ThreadPoolExecutor(_MAX_PROCESSES) as pool:
+        found = pool.map(check_backend, checked)
+        results = dict(zip([spec.name for spec in checked], found, strict=True))
+    rows = {spec.name: _row(spec, results.get(spec.name)) for spec in specs}
+    broken = {name for name, (state, _) in rows.items() if state == "broken"}
+    works = bool({spec.name for spec in usable} - broken)
+    faulty = [row for row in _plugin_rows(registry) if row["error"]]
+
+    default = settings.spec.name if settings else None
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
+    python = f"Python {platform.python_version()}"
+    facts = [
+        ("wlk-core", f"{metadata.version('wlk-core')}, {python}, {system}"),
+        ("plugins", ", ".join(plugin.title for plugin in registry.plugins()) or "none"),
+        ("config", f"{config_path()}{'' if config_path().exists() else ' (does not exist)'}"),
+        ("models", str(cache_directory())),
+    ]
+    cells = [(f"{name}*" if name == default else name, *row) for name, row in rows.items()]
+    echo(f"{table(facts)}\n")
+    echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
+    echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in faulty))
+    steps = ["wlk-core demo"]
+    if not works:
+        missing = (missing_requirements(spec).values() for spec in specs)
+        steps = [next(chain(*missing, known_backends().values()))]
+    elif settings is not None:
+        name, model = settings.spec.name, settings.model
+        if model and describe_model(model, settings.spec).state in {"absent", "incomplete"}:
+            steps.append(f"wlk-core pull {model} --backend {name}")
+        steps += ["wlk-core transcribe FILE", f"wlk-core backends {name}"]
+    echo(table(("" if number else "next", step) for number, step in enumerate(steps)))
+    return 0 if settings and works and not broken and not faulty else 1
 
 
-def option_lines(spec: BackendSpec) -> list[tuple[str, str]]:
-    """Return each option as KEY=KIND and what help is there about it."""
-    lines = []
-    for option in spec.all_options:
-        facts = []
-        if option.choices:
-            facts.append(f"one of: {', '.join(map(str, option.choices))}")
-        if option.policies:
-            facts.append(f"policy: {', '.join(option.policies)}")
-        facts.append(f"default: {option.default_text}")
-        head = f"{option.name}={option.type.__name__.upper()}"
-        lines.append((head, f"{option.help} ({'; '.join(facts)})"))
-    return lines
+def _row(spec: BackendSpec, result: CheckResult | None) -> tuple[str, str]:
+    """Return the state of a backend in a word, and what to know about it or to type for it."""
+    if missing := missing_requirements(spec):
+        return f"needs {', '.join(missing)}", " && ".join(dict.fromkeys(missing.values()))
+    if result is None:
+        return "installed", "used only when it is named" if spec.preference is None else ""
+    if result.error is None:
+        return "works", f"{result.detail or f'loaded {result.model}'} ({result.seconds:.1f} s)"
+    if not result.has_model:
+        return "no model", result.error
+    return "broken", result.error.removeprefix(f"backend {spec.name} cannot be used: ")
 
 
-def _state(spec: BackendSpec) -> str:
-    missing = missing_requirements(spec)
-    return f"needs {', '.join(missing)}" if missing else "installed"
+def _plugin_rows(registry: Registry) -> list[dict[str, Any]]:
+    """Return every plugin as the JSON that scripts rely on."""
+    return [
+        {
+            "name": plugin.distribution,
+            "version": plugin.version,
+            "status": "broken" if error else "ok",
+            "backends": [spec.name for spec in plugin.backends],
+            "commands": list(plugin.commands),
+            "error": error,
+        }
+        for plugin in registry.plugins()
+        for error in [registry.fault(plugin)]
+    ]
 
 
 def _summary(registry: Registry) -> str:
@@ -125,7 +198,7 @@ def _summary(registry: Registry) -> str:
     rows = [
         (
             f"{spec.name}*" if spec.name == default else spec.name,
-            _state(spec),
+            _row(spec, None)[0],
             spec.default_model or "",
             spec.summary,
         )
@@ -148,14 +221,12 @@ def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
             {"distribution": name, "install": command} for name, command in missing.items()
         ],
         "capabilities": sorted(spec.capabilities),
-        "options": [described_option(option) for option in spec.all_options],
+        "options": [
+            _fields(option, without={"former_names", "is_auto_allowed"})
+            | {"type": option.type.__name__}
+            for option in spec.all_options
+        ],
     }
-
-
-def described_option(option: Option) -> dict[str, Any]:
-    """Return an option as the JSON that scripts rely on."""
-    hidden = {"former_names", "is_auto_allowed"}
-    return _fields(option, without=hidden) | {"type": option.type.__name__}
 
 
 def _fields(record: Any, *, without: set[str]) -> dict[str, Any]:
@@ -175,13 +246,95 @@ def _details(spec: BackendSpec, registry: Registry) -> str:
         ("languages", count + ", ".join(spec.languages)),
         ("capabilities", ", ".join(sorted(spec.capabilities))),
     ]
-    lines = option_lines(spec)
-    return "\n".join(
-        [
-            f"{spec.name}  ({registry.owner(spec.name).title})  {_state(spec)}",
-            paragraph("", spec.summary, width=0),
-            *(paragraph(label, text) for label, text in facts if text),
-            *(["  options"] if lines else []),
-            *(paragraph(*line, indent=4, width=_OPTION) for line in lines),
-        ]
+    page = [
+        f"{spec.name}  ({registry.owner(spec.name).title})  {_row(spec, None)[0]}",
+        f"  {spec.summary}",
+        table((f"  {label}", text) for label, text in facts if text),
+    ]
+    if options := [_option_line(option) for option in spec.all_options]:
+        page += ["  options", table((f"    {head}", text) for head, text in options)]
+    return "\n".join(page)
+
+
+def _option_line(option: Option) -> tuple[str, str]:
+    facts = [f"default: {option.default_text}"]
+    if option.policies:
+        facts.insert(0, f"policy: {', '.join(option.policies)}")
+    if option.choices:
+        facts.insert(0, f"one of: {', '.join(map(str, option.choices))}")
+    head = f"{option.name}={option.type.__name__.upper()}"
+    return head, f"{option.help} ({'; '.join(facts)})"
+
+
+@attrs.frozen(kw_only=True)
+class CheckResult:
+    """How loading a backend and running its model went."""
+
+    model: str | None
+    error: str | None = None  #: why it failed, None where it works
+    has_model: bool = True
+    detail: str = ""  #: what the plugin logged about the loaded model, such as its device
+    seconds: float = 0.0
+
+
+def check_backend(spec: BackendSpec) -> CheckResult:
+    """Load the backend in another process, without the network."""
+    model = _smallest_model(spec)
+    began = time.perf_counter()
+    try:
+        finished = subprocess.run(  # noqa: S603 -- this very program
+            [sys.executable, "-m", "wlk_core", "backends", "--check-here", spec.name],
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIME_LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        reason = f"backend {spec.name} did not load within {error.timeout:.0f} seconds"
+        return CheckResult(model=model, error=reason)
+    return CheckResult(
+        model=model,
+        error=_failure(spec.name, finished),
+        has_model=finished.returncode != _NO_MODEL,
+        detail="".join(finished.stdout.strip().splitlines()[-1:]),
+        seconds=time.perf_counter() - began,
     )
+
+
+def _load_here(registry: Registry, name: str) -> int:
+    # The detail is what the plugin logs about the loaded model, such as its device.
+    spec = registry.spec(name)
+    handler = logging.StreamHandler(sys.stdout)
+    handler.addFilter(lambda record: record.levelno == logging.INFO)
+    logger = logging.getLogger(spec.load.partition(":")[0].partition(".")[0])
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        with registry.load_backend(name, _smallest_model(spec)) as backend:
+            backend.warmup()
+    except ModelNotFoundError as error:
+        print_error(error)
+        return _NO_MODEL
+    return 0
+
+
+def _smallest_model(spec: BackendSpec) -> str | None:
+    return "digits" if "digits" in spec.models else spec.default_model
+
+
+def _failure(name: str, finished: subprocess.CompletedProcess[str]) -> str | None:
+    status = finished.returncode
+    if status == 0:
+        return None
+    if status < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        called = names.get(-status, f"signal {-status}")
+        return f"backend {name} crashed its process ({called}){_CAUSES.get(called, '')}"
+    lines = [line for line in finished.stderr.splitlines() if line.startswith("wlk-core: ")]
+    reason = lines[-1].removeprefix("wlk-core: ") if lines else finished.stderr.strip()[-200:]
+    return reason or f"backend {name} ended its process with status {status}"

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import click
 
 from wlk_core.cli.main import HelpfulGroup, registry_of
-from wlk_core.cli.terminal import echo, table
-from wlk_core.config import (
-    OPTION_VARIABLE,
-    config_path,
-    read_config,
-    set_value,
-)
+from wlk_core.cli.terminal import echo
+from wlk_core.config import OPTION_VARIABLE, config_path, read_config, set_value
 
 _VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
 
@@ -36,21 +30,16 @@ def path() -> None:
 
 
 @config.command()
-@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-def show(*, as_json: bool) -> None:
-    """Print every value that is set, and where."""
-    settings, path = read_config(), config_path()
-    rows = [(key, value, "file") for key, value in settings.values()]
+def show() -> None:
+    """Print config.toml below its path, and the variables that precede it."""
+    read_config()  # which names a mistake
+    path = config_path()
+    echo(f"# {path}" if path.exists() else f"# {path} does not exist")
+    if path.exists():
+        echo(path.read_text(encoding="utf-8-sig").rstrip())
     for variable, value in sorted(os.environ.items()):
         if value and variable.startswith(_VARIABLES):
-            rows.append((variable, value, "environment"))
-    if as_json:
-        described = [{"key": key, "value": value, "source": where} for key, value, where in rows]
-        echo(json.dumps({"path": str(path), "values": described}, indent=2, default=str))
-    else:
-        echo(f"{path}{'' if path.exists() else '  (does not exist)'}")
-        if rows:
-            echo(table((key, str(value), where) for key, value, where in rows))
+            echo(f"# {variable}={value}")
 
 
 @config.command("set")

@@ -12,6 +12,7 @@ import click
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import Choice, stream_options
 from wlk_core.cli.outputs import SUFFIXES, FileOutput, StandardOutput, check_target
+from wlk_core.cli.terminal import echo
 from wlk_core.errors import AudioDeviceError
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["listen"]
 
-SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
+_SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
+_DAY_SECONDS = 86_400.0  # of audio may wait for it, because a microphone cannot
 
 
 @click.command()
@@ -31,7 +33,8 @@ SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
     "saves",
     metavar="PATH",
     multiple=True,
-    help="Keep the result in a file ending with .txt, .srt, .vtt, .json or .wav; may be repeated.",
+    help="Keep the result in a file ending with .txt, .srt, .vtt, .json, .jsonl or .wav; may be "
+    "repeated.",
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option(
@@ -56,24 +59,25 @@ def listen(
     """
     Transcribe a microphone until Ctrl-C, with words as soon as they are final.
 
-    The files of --save are kept up to date, and nothing that was committed is lost when the run
-    ends.  A microphone needs the package sounddevice: pip install 'wlk-core[mic]'.
+    The files of --save grow with the words, those with speakers and .json files come in the end.
+    Nothing that was committed is lost when the run ends.  A microphone needs the package
+    sounddevice: pip install 'wlk-core[mic]'.
     """
     from wlk_core import microphone  # noqa: PLC0415 -- only where it is used
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
     from wlk_core.cli.live_run import FileSource, LiveRun  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import Outcome, WavFile, Writer  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format  # noqa: PLC0415 -- as above
     from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
     from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
 
     if list_devices:
-        devices = microphone.SoundDevice().devices()
-        if not devices:
-            raise AudioDeviceError(microphone.NO_DEVICE)
+        if not (devices := microphone.input_devices()):
+            raise AudioDeviceError("no device can record; connect a microphone")
         for found in devices:
-            mark = "*" if found.is_default else " "
-            click.echo(f"{mark} {found.index:3} {found.name}  ({found.rate} Hz)")
+            mark = "*" if found["is_default"] else " "
+            rate = round(found["default_samplerate"])
+            echo(f"{mark} {found['index']:3} {found['name']}  ({rate} Hz)")
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
@@ -82,11 +86,13 @@ def listen(
     choice = Choice(registry, **flags)
     settings = choice.settings
     if file is None:  # what is absent is reported before a model is loaded
-        microphone.choose_device(microphone.SoundDevice().devices(), device)
+        microphone.find_device(device)
     else:
         audio_duration(file)
     with ExitStack() as stack:
-        results = sys.stdout
+        view = LiveView()
+        by_line = sys.stdout.isatty() and view.is_live
+        output = StandardOutput(view.hide)
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         speakers = None
         if diarizer is not None:
@@ -94,7 +100,6 @@ def listen(
         with loading(f"{settings.spec.name} {settings.model}"):
             backend = stack.enter_context(settings.load(registry))
             backend.warmup()
-        view = LiveView()
         stack.callback(view.hide)
         processor = backend.create_processor(
             language=settings.language, task=choice.task, **settings.options.stream
@@ -104,27 +109,26 @@ def listen(
         stack.enter_context(closing(source))
         title = "microphone" if file is None else Path(file).name
         view.begin(title, None)
-        output = StandardOutput(results, view.hide)
-        documents = [
-            Writer(style, FileOutput(path, is_whole=is_whole), is_live=is_whole)
-            for path, style in targets.items()
-            if style != "wav"
-            for is_whole in [style == "json" or speakers is not None]
-        ]
         session = Session(
             processor,
             gate=silence_gate(choice.vad),
             diarizer=speakers,
             rate=source.rate,
-            skip_ticks_after=SKIP_TICKS_AFTER,
+            max_backlog_seconds=_DAY_SECONDS,
+            skip_ticks_after=_SKIP_TICKS_AFTER,
         )
+        writers = [
+            Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
+            for path, style in targets.items()
+            if style != "wav"
+        ]
+        writers.append(Writer(new_format("text", by_line=by_line), output))
         run = LiveRun(
             source=source,
             processor=processor,
             session=session,
             view=view,
-            writer=Writer("text", output, by_line=results.isatty() and view.is_live),
-            saves=documents,
+            writers=writers,
             sounds=[WavFile(path, source.rate) for path in targets if targets[path] == "wav"],
             outcome=Outcome.of(title, settings),
         )
@@ -134,8 +138,7 @@ def listen(
 def _check_saves(
     saves: Sequence[str], *, is_forced: bool, recordings: Sequence[str]
 ) -> dict[Path, str]:
-    """Return the files of --save and the format of each."""
-    styles = {SUFFIXES[style]: style for style in ("text", "srt", "vtt", "json")} | {".wav": "wav"}
+    styles = {suffix: style for style, suffix in SUFFIXES.items()} | {".wav": "wav"}
     targets: dict[Path, str] = {}
     for path in map(Path, saves):
         if path.suffix.lower() not in styles:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from operator import methodcaller
 import signal
 import time
@@ -17,7 +16,7 @@ from wlk_core.cli.terminal import print_error
 from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.microphone import Captured
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import AudioGap, End, Failure, Lag, SpeakerTurn
+from wlk_core.session import AudioGap, Failure, Lag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +37,6 @@ T = TypeVar("T")
 _WAIT_SECONDS = 0.1
 _CHUNK_SECONDS = 0.1
 _FULL_SCALE = 32_768.0
-_MAX_BACKLOG_SECONDS = 30.0  # in the session, which reports them as lag
 
 
 @attrs.define(kw_only=True)
@@ -49,15 +47,12 @@ class LiveRun:
     processor: OnlineProcessor
     session: Session
     view: LiveView
-    writer: Writer
-    saves: list[Writer]  # a file that cannot be written is dropped, and the others go on
+    writers: list[Writer]  # what cannot be written is dropped, and the others go on
     sounds: list[WavFile]
     outcome: Outcome
     _has_failed: bool = False
-    _waiting: deque[Captured] = attrs.field(factory=deque)  # what the session does not take yet
     _problem: str | None = None
     _has_lagged: bool = False
-    _began: float = attrs.field(factory=time.perf_counter)
 
     def execute(self) -> int:
         """Transcribe until the source ends or a signal comes; return the exit status."""
@@ -75,11 +70,9 @@ class LiveRun:
             except (AudioFormatError, OSError) as error:
                 self._fail(error)
             STOPS.hold()
-            while self._waiting:
-                self._receive(self._waiting.popleft())
-                self._work_off()
             self.session.end_audio()
-            self._work_off()
+            while self.session.has_work:
+                self._show(self.session.step())
         except BrokenPipeError as error:
             self.outcome.incomplete = str(error)
             raise
@@ -87,9 +80,8 @@ class LiveRun:
             self._fail(error)
         finally:
             STOPS.hold()
-            self._save(self.saves, methodcaller("finish", self.outcome))
             self._save(self.sounds, methodcaller("finish"))
-            self.writer.finish(self.outcome)
+            self._save(self.writers, methodcaller("finish", self.outcome))
         return status or int(self._has_failed)
 
     def _capture(self) -> None:
@@ -99,46 +91,32 @@ class LiveRun:
             STOPS.hold()
             if captured is None:
                 return
-            self._waiting.extend(captured)
-            while self._waiting and self.session.backlog_seconds < _MAX_BACKLOG_SECONDS:
-                self._receive(self._waiting.popleft())
-            if self.session.has_work:
-                self._show(self.session.step())
+            for block in captured:
+                audio = block.audio
+                pcm = audio if isinstance(audio, bytes) else pcm16(audio)
+                self._save(self.sounds, methodcaller("add_audio", pcm, block.lost_seconds))
+                if block.lost_seconds:
+                    self.session.skip(block.lost_seconds)
+                self.session.receive(audio)
+            self._show(self.session.step())
             if self.source.problem != self._problem:
                 self._problem = self.source.problem
                 if self._problem is not None:
                     self._line(self._problem)
 
-    def _receive(self, block: Captured) -> None:
-        pcm = pcm16(block.audio)
-        self._save(self.sounds, lambda sound: sound.add_audio(pcm, block.lost_seconds))
-        if block.lost_seconds:
-            self.session.skip(block.lost_seconds)
-        self.session.receive(block.audio)
-
-    def _work_off(self) -> None:
-        while self.session.has_work:
-            self._show(self.session.step())
-
     def _show(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, End):
-                self.outcome.end(event, time.perf_counter() - self._began)
-            else:
-                self.outcome.add(event)
-            self._save(self.saves, methodcaller("write", event, self.outcome))
-            self.writer.write(event, self.outcome)
+            self.outcome.add(event)
+            self._save(self.writers, methodcaller("write", event, self.outcome))
             self.view.show(event)
             if isinstance(event, Failure):
                 if event.is_final:
                     raise event.error
                 self._line(event.error)
-            elif isinstance(event, SpeakerTurn):
-                self.view.note(str(event.span.speaker))
             elif isinstance(event, Lag) and not self._has_lagged:
                 self._has_lagged = True
-                stats = self.processor.stats
-                factor = stats.busy_seconds / max(stats.audio_seconds - event.seconds, 0.1)
+                decoded = max(event.audio_time - event.seconds, 0.1)
+                factor = self.processor.stats.busy_seconds / decoded
                 self._line(
                     f"{self.outcome.model} is too slow for live audio: it takes {factor:.1f} s for "
                     "a second of audio on this machine, and leaves out ticks until it has caught "
@@ -148,12 +126,14 @@ class LiveRun:
                 seconds = event.end - event.start
                 self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
 
-    def _save(self, saves: list[T], call: Callable[[T], None]) -> None:
-        for save in list(saves):
+    def _save(self, files: list[T], call: Callable[[T], None]) -> None:
+        for file in list(files):
             try:
-                call(save)
+                call(file)
+            except BrokenPipeError:
+                raise
             except OSError as error:
-                saves.remove(save)
+                files.remove(file)
                 self._has_failed = True
                 self._line(error)
 
@@ -202,9 +182,7 @@ class FileSource:
             self._next = next(self._chunks, None)
 
 
-def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:
-    """Return captured audio as int16 samples, little-endian."""
-    if isinstance(audio, bytes):
-        return audio
+def pcm16(audio: NDArray[np.float32]) -> bytes:
+    """Return audio as int16 samples, little-endian."""
     scaled = np.clip(np.round(audio * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1)
     return scaled.astype("<i2").tobytes()

@@ -12,7 +12,7 @@ import click
 from wlk_core._line_breaks import column_count
 from wlk_core.cli.writers import committed
 from wlk_core.segments import SegmentBuilder
-from wlk_core.session import HypothesisChange
+from wlk_core.session import HypothesisChange, SpeakerTurn
 from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
@@ -26,15 +26,14 @@ __all__ = ["LiveView", "loading"]
 class LiveView:
     """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
 
-    def __init__(self, *, shows_committed: bool = True) -> None:
+    def __init__(self) -> None:
         self.is_live = _is_terminal()
-        self._shows_committed = shows_committed
         self.begin("", None)
 
     def begin(self, title: str, duration: float | None) -> None:
         """Begin another recording."""
         length = "" if duration is None else f" of {_clock(duration)}"
-        self._title, self._note = f"{length}  {title}", ""
+        self._title, self._speaker = f"{length}  {title}", ""
         self._captions = SegmentBuilder()
         self._open = self._hypothesis = ""
         self._audio_time = 0.0
@@ -50,11 +49,9 @@ class LiveView:
             self._hypothesis = ""  # until the event with what is left of it
         if isinstance(event, HypothesisChange):
             self._hypothesis = event.transcript.text
+        elif isinstance(event, SpeakerTurn):
+            self._speaker = f"  {event.span.speaker}"
         click.echo(f"\r\x1b[K{self.line()}\r", nl=False, err=True)
-
-    def note(self, text: str) -> None:
-        """Draw a short text beside the position, from the next event on."""
-        self._note = f"  {text}" if text else ""
 
     def hide(self) -> None:
         """Clear the line for text on the same terminal; the next event draws again."""
@@ -63,8 +60,8 @@ class LiveView:
 
     def line(self) -> str:
         """Return what fits into a line: the position, and the newest words."""
-        position = printable(f"{_clock(self._audio_time)}{self._title}{self._note}")
-        words = plain(self._open).lstrip() if self._shows_committed else ""
+        position = printable(f"{_clock(self._audio_time)}{self._title}{self._speaker}")
+        words = plain(self._open).lstrip()
         hypothesis = plain(self._hypothesis)
         hypothesis = hypothesis if words else hypothesis.lstrip()
         room = shutil.get_terminal_size().columns - column_count(position) - 3

@@ -31,7 +31,6 @@ __all__ = [
     "usage_line",
 ]
 
-PROGRAM = "wlk-core"
 FAILED = 1
 USAGE = 2
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
@@ -40,8 +39,8 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 _COMMANDS = {
     "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
     "listen": ("listen", "Transcribe a microphone, words as they are spoken."),
-    "demo": ("demo", "Transcribe the bundled sample live, without a download."),
-    "doctor": ("doctor", "Report what is installed, what works, and what to type next."),
+    "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
+    "doctor": ("backends", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
     "plugins": ("backends", "List the installed plugins, broken ones too."),
     "models": ("models", "List the models and where each is."),
@@ -53,9 +52,6 @@ _COMMANDS = {
 _PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
 _COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
 _SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
-
-# Commands of other distributions of this project, and how to install each.
-_INSTALLABLE = {"serve": "pip install wlk-serve"}
 
 
 class HelpfulGroup(click.Group):
@@ -74,27 +70,19 @@ class _LazyGroup(HelpfulGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; a plugin cannot replace one of ours."""
-        if cmd_name not in _COMMANDS:
-            found: click.Command | None = registry_of(ctx).load_command(cmd_name)
-            return found
-        module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        if cmd_name in _COMMANDS:
+            module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
+            command: click.Command | None = getattr(module, cmd_name)
+        else:
+            command = registry_of(ctx).load_command(cmd_name)
+        if command is None and not ctx.resilient_parsing:  # as a shell's completion parses
+            if cmd_name == "serve":  # of another distribution of this project
+                message = "no such command 'serve'; install it with: pip install wlk-serve"
+                raise click.UsageError(message, ctx)
+            raise click.exceptions.NoSuchCommand(
+                cmd_name, possibilities=_listed_commands(), ctx=ctx
+            )
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; the message about an unknown one has what to type instead."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            import difflib  # noqa: PLC0415 -- only for a mistake
-
-            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            hint = f" (did you mean {close[0]}?)" if close else ""
-            if args[0] in _INSTALLABLE:
-                hint = f"; install it with: {_INSTALLABLE[args[0]]}"
-            raise click.UsageError(error.message.rstrip(".") + hint, error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
@@ -104,12 +92,8 @@ class _LazyGroup(HelpfulGroup):
 
 
 def _listed_commands() -> dict[str, str]:
-    """
-    Return every command with its line in the help, that of a plugin from its distribution.
-
-    Importing importlib.metadata and reading entry points with it would take as long as all the rest
-    of --help.
-    """
+    # Importing importlib.metadata and reading entry points with it would take as long as all the
+    # rest of --help.
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
     for folder in dict.fromkeys(sys.path):
         with suppress(OSError):  # not a folder
@@ -139,7 +123,7 @@ def main() -> None:
     """
 
 
-def run_program(command: click.Command = main, name: str = PROGRAM) -> None:
+def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
     """Run the command line of this process as the program *name* and exit with its status."""
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
@@ -162,7 +146,7 @@ def execute(
     registry: Registry | None = None,
     *,
     command: click.Command = main,
-    name: str = PROGRAM,
+    name: str = "wlk-core",
 ) -> int:
     """
     Run one command line and return its exit status.
@@ -171,9 +155,6 @@ def execute(
     `registry` replaces what is installed.
     """
     STOPS.reset()
-    if sys.stdout is None:  # the descriptor was closed before this program began
-        print_error("standard output is closed; send it to a file or a pipe", name)
-        return FAILED
     status = FAILED
     try:
         # Not by click's `main`, which turns a broken pipe into an exit with 1.
@@ -209,29 +190,26 @@ def execute(
 
 
 def _flush_results(*, is_known_to_fail: bool) -> None:
-    """Write what is pending; a failure that has its line already gets no other one."""
     try:
         sys.stdout.flush()
     except OSError:
+        # A failure that has its line already gets no other one.
         if not is_known_to_fail:
             raise
         _detach_standard_output()
 
 
 def _prepare_streams() -> None:
-    """
-    Let results be UTF-8 in every locale, and keep standard output for them alone.
-
-    What libraries in C write to its descriptor goes to standard error: they know nothing of
-    Python's streams, and one line of theirs would spoil JSON.
-    """
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 -- until the end
-    if sys.stdout is None:
-        return
+    # What was closed before this program began is the null device.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    # Standard output is for results alone.  Libraries in C, which know nothing of Python's streams,
+    # write to its descriptor, and one line of theirs would spoil JSON.
     results = os.dup(1)
     os.dup2(2, 1)
-    # Of text that is not Unicode (a file name) the escape is also what JSON would write.
+    # Results are UTF-8 in every locale.  Of text that is not Unicode, such as a file name, the
+    # escape is also what JSON would write.
     sys.stdout = open(  # noqa: SIM115
         results, "w", encoding="utf-8", errors="backslashreplace", closefd=False
     )
@@ -239,7 +217,7 @@ def _prepare_streams() -> None:
 
 def usage_line(error: click.UsageError) -> str:
     """Return the message of a wrong command line in one line, with the help to read."""
-    command = error.ctx.command_path if error.ctx else PROGRAM
+    command = error.ctx.command_path if error.ctx else "wlk-core"
     message = error.format_message()
     return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
 
@@ -269,15 +247,15 @@ def registry_of(context: click.Context) -> Registry:
 
 
 def _signal_status(error: BaseException) -> int:
-    """Return the exit status of a run that a signal ended, or an answer that never came."""
     cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
     if isinstance(cause, Stopped):
         return cause.status
+    # An answer that never came is click's Abort too.
     return FAILED if isinstance(cause, EOFError) else 128 + signal.SIGINT
 
 
 def _detach_standard_output() -> None:
-    """Point standard output at the null device, so that the interpreter's last flush succeeds."""
+    # What is pending would make the interpreter's last flush fail, with a line of its own.
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):

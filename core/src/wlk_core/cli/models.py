@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import attrs
 import click
 
 from wlk_core import models as store
-from wlk_core.cli.backends import install_hint
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import backend_option
 from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
+from wlk_core.registry import no_backend
 
 
 @click.command()
@@ -35,7 +36,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
         echo(json.dumps(described, indent=2))
         return
     if not specs:
-        echo(install_hint())
+        echo(no_backend())
         return
     if not rows:
         echo(f"no models; get one with: wlk-core pull OWNER/NAME --backend {specs[0].name}")
@@ -97,6 +98,6 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
         if not click.confirm(f"{question}. Remove it?", err=True):
             echo("nothing was removed")
             return 1
-    repo.remove()
+    shutil.rmtree(repo.folder)
     echo(f"removed {model}: {size} are free again")
     return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+import sys
+from typing import TYPE_CHECKING, BinaryIO
 
 import attrs
 import click
@@ -26,19 +27,19 @@ SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "
 _STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
 
 
-@attrs.frozen
 class StandardOutput:
-    """Standard output; `before` clears what may be drawn on the same terminal."""
+    """Standard output as it is now; `before` clears what may be drawn on the same terminal."""
 
-    stream: TextIO
-    before: Callable[[], None]
+    def __init__(self, before: Callable[[], None]) -> None:
+        self._stream = sys.stdout
+        self._before = before
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names standard output."""
-        self.before()
+        self._before()
         try:
-            self.stream.write(text)
-            self.stream.flush()
+            self._stream.write(text)
+            self._stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -48,56 +49,33 @@ class StandardOutput:
         """Leave it open for the next result."""
 
 
-@attrs.define
-class ArrayOutput:
-    """The objects of several files in one JSON array, valid once it is ended."""
+class ArrayOutput(StandardOutput):
+    """Standard output for the objects of several files in one JSON array, valid once ended."""
 
-    _output: StandardOutput | FileOutput | ArrayOutput
-    _is_empty: bool = True
+    _separator = "[\n"
 
     def write(self, text: str) -> None:
         """Write one object."""
-        self._output.write(("[\n" if self._is_empty else ",\n") + text.rstrip("\n"))
-        self._is_empty = False
-
-    def close(self, *, is_complete: bool) -> None:
-        """Leave it open for the next object."""
+        super().write(self._separator + text.rstrip("\n"))
+        self._separator = ",\n"
 
     def end(self) -> None:
         """Close the bracket."""
-        self._output.write("[]\n" if self._is_empty else "\n]\n")
+        super().write("[]\n" if self._separator == "[\n" else "\n]\n")
 
 
 @attrs.define
 class FileOutput:
-    """
-    A file, device or pipe that is opened with the first text and can be followed.
-
-    With `is_whole` each text replaces the one before, all of it or nothing.
-    """
+    """A file, device or pipe that is opened with its first text and can be followed."""
 
     path: Path
-    is_whole: bool = False
     _file: BinaryIO | None = None
-    _has_text: bool = False
 
     def write(self, text: str) -> None:
-        """Append without a buffer, or replace; OSError names the file."""
-        self._has_text = True
-        self._write(encoded(text))
-
-    def close(self, *, is_complete: bool = True) -> None:
-        """Close the file; only a complete result is written where it is empty."""
-        if is_complete and not self._has_text:
-            self._write(b"")
-        if self._file is not None:
-            self._file.close()
-
-    def _write(self, data: bytes) -> None:
+        """Append without a buffer; OSError names the file."""
+        # Of what is not Unicode, such as a file name, the escape is what JSON has too.
+        data = text.encode("utf-8", "backslashreplace")
         try:
-            if self.is_whole and (self.path.is_file() or not self.path.exists()):
-                self._replace(data)
-                return
             if self._file is None:
                 self._file = self.path.open("wb", buffering=0)
             while data:
@@ -107,19 +85,12 @@ class FileOutput:
                 f"cannot write {self.path}: {error.strerror or error}; choose another path"
             ) from error
 
-    def _replace(self, data: bytes) -> None:
-        target = Path(os.path.realpath(self.path))  # a symbolic link keeps leading to its file
-        draft = target.with_name(f".wlk-{os.getpid()}.part")
-        try:
-            draft.write_bytes(data)
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-
-
-def encoded(text: str) -> bytes:
-    """Return UTF-8; of what is not Unicode, such as a file name, the escape that JSON has too."""
-    return text.encode("utf-8", "backslashreplace")
+    def close(self, *, is_complete: bool = True) -> None:
+        """Close the file; only a complete result without text empties what was there before."""
+        if is_complete and self._file is None:
+            self.write("")
+        if self._file is not None:
+            self._file.close()
 
 
 def plan_outputs(
@@ -189,7 +160,6 @@ def check_target(path: Path, option: str, *, recordings: Sequence[str], is_force
 
 
 def _names(files: Sequence[str], extension: str) -> list[str]:
-    """Return a name for each file: its stem, or its whole name where stems are equal."""
     paths = [Path("stdin") if file == "-" else Path(file) for file in files]
     names = [path.stem for path in paths]
     if len(set(names)) < len(names):

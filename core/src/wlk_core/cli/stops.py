@@ -80,12 +80,8 @@ class Stops:
             yield piece
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        """
-        Handle a signal.
-
-        Only the first counts, because systemd sends two and a closed terminal may, and the second
-        would interrupt the writing.
-        """
+        # Only the first counts: systemd sends two and a closed terminal may, and the second would
+        # interrupt the writing.
         if self._number is not None:
             return
         self._number = number
@@ -99,7 +95,6 @@ class Stops:
 
 
 def _set_alarm(seconds: float) -> None:
-    """Let SIGALRM come once after *seconds*; 0 for never."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     import logging
 
-__all__ = ["echo", "megabytes", "paragraph", "print_error", "printable_formatter", "table"]
+__all__ = ["echo", "megabytes", "print_error", "printable_formatter", "table"]
 
 _MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
@@ -45,35 +45,30 @@ def printable_formatter(style: str) -> logging.Formatter:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return aligned columns without the empty ones; the last cell of a row wraps in its column."""
+    import shutil  # noqa: PLC0415 -- not for `wlk-core --help`
+    import textwrap  # noqa: PLC0415 -- as above
+
+    # Programs read lines; only people need them short.
+    is_for_people = "COLUMNS" in os.environ or sys.stdout.isatty()
+    room = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) if is_for_people else sys.maxsize
     cells = [[printable(cell) for cell in row] for row in rows]
     columns = [column for column in zip(*cells, strict=True) if any(column)]
     widths = [max(map(len, column)) for column in columns[:-1]]
-    return "\n".join(
-        _wrapped(
-            "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False)), row[-1]
+    lines = []
+    for row in zip(*columns, strict=True):
+        head = "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))
+        wrapped = textwrap.fill(
+            row[-1],
+            max(room, len(head) + _MIN_COLUMNS),
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_long_words=False,
+            break_on_hyphens=False,
         )
-        for row in zip(*columns, strict=True)
-    )
-
-
-def paragraph(label: str, text: str, *, indent: int = 2, width: int = 14) -> str:
-    """Return ``label  text`` with the text wrapped in a column of its own."""
-    return _wrapped(f"{' ' * indent}{label:<{width - 2}}  " if width else " " * indent, text)
+        lines.append(wrapped or head.rstrip())
+    return "\n".join(lines)
 
 
 def megabytes(size: int | None) -> str:
     """Return a size for people, nothing for None."""
     return "" if size is None else f"{size / 1e6:.1f} MB"
-
-
-def _wrapped(head: str, text: str) -> str:
-    import shutil  # noqa: PLC0415 -- not for `wlk-core --help`
-    import textwrap  # noqa: PLC0415 -- as above
-
-    # Programs read lines; only people need them short.
-    columns = None if "COLUMNS" in os.environ or sys.stdout.isatty() else sys.maxsize
-    columns = columns or min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(head)
-    lines = textwrap.wrap(
-        text, max(_MIN_COLUMNS, columns), break_long_words=False, break_on_hyphens=False
-    )
-    return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()

@@ -1,25 +1,18 @@
-"""Results in each format, as text that grows with the events of a session or is written anew."""
+"""Results in each format: text that grows with the events of a session, and sound."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
 import json
+import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
 import attrs
 
-from wlk_core.captions import VTT_HEADER, srt_cue, vtt_cue
-from wlk_core.segments import SegmentBuilder, segments_from_tokens
-from wlk_core.session import (
-    Commit,
-    Endpoint,
-    HypothesisChange,
-    SilenceSpan,
-    SpeakerTurn,
-    Timeline,
-)
+from wlk_core.segments import VTT_HEADER, SegmentBuilder, segments_from_tokens, srt_cue, vtt_cue
+from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline
 from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
 from wlk_core.untrusted import ACTIVE, plain
 
@@ -27,17 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wlk_core.cli.outputs import ArrayOutput, FileOutput, StandardOutput
+    from wlk_core.cli.outputs import FileOutput, StandardOutput
     from wlk_core.config import Settings
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
-    from wlk_core.session import End, LatencySummary
+    from wlk_core.session import LatencySummary
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = ["Outcome", "Output", "WavFile", "Writer", "committed"]
+__all__ = ["Outcome", "WavFile", "Writer", "committed", "new_format"]
 
-_REWRITE_SECONDS = 5.0  # of audio after which a document is rewritten within an utterance
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
 
@@ -55,7 +47,8 @@ class Outcome:
     wall_seconds: float | None = None  #: how long it took, known at the end
     has_words: bool = False
     incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
-    _languages: Counter[str] = attrs.field(factory=Counter)  #: words by the language detected
+    _languages: Counter[str] = attrs.field(factory=Counter)  # words by the language detected
+    _began: float = attrs.field(factory=time.perf_counter)
 
     @classmethod
     def of(cls, file: str, settings: Settings) -> Outcome:
@@ -64,18 +57,16 @@ class Outcome:
         return cls(file=file, backend=name, model=model, language=language)
 
     def add(self, event: Event) -> None:
-        """Update it from an event."""
+        """Update it from an event; the last one has the figures of the session."""
         self.audio_time = event.audio_time
+        if isinstance(event, End):
+            self.stats, self.latency = event.stats, event.latency
+            self.wall_seconds = time.perf_counter() - self._began
         for token in committed(event):
             self.has_words = True
             if token.detected_language:
                 self._languages[token.detected_language] += 1
                 self.language = self._languages.most_common(1)[0][0]
-
-    def end(self, event: End, wall_seconds: float) -> None:
-        """Update it from the last event, which has the figures of the session."""
-        self.add(event)
-        self.stats, self.latency, self.wall_seconds = event.stats, event.latency, wall_seconds
 
     def header(self) -> dict[str, Any]:
         """Return the fields that name a result."""
@@ -163,8 +154,8 @@ class JSONLines:
         return ""
 
     def flush(self, outcome: Outcome) -> str:
-        """Return the end, if the session came to it."""
-        if outcome.wall_seconds is None:
+        """Return the end, if the recording was transcribed to it."""
+        if outcome.wall_seconds is None or outcome.incomplete is not None:
             return ""
         return _line(
             "end",
@@ -178,30 +169,18 @@ class JSONLines:
 
 @attrs.define
 class Document:
-    """
-    A whole document at the end; with `is_live` also after each utterance, and within a long one.
-
-    Words have the speakers that are known by then, because a speaker comes after the words.  Until
-    the end a JSON document has the field "incomplete".
-    """
+    """The whole result at the end, with the speakers that are known by then."""
 
     _style: str
-    _is_live: bool = False
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
-    _written: float = 0.0  # stream time at which it was returned last
 
-    def push(self, event: Event, outcome: Outcome) -> str:
-        """Return the document where an utterance ended, or five seconds after the last."""
+    def push(self, event: Event, _outcome: Outcome) -> str:
+        """Return nothing yet."""
         self._timeline.add(event)
         if isinstance(event, SilenceSpan):
             self._silences.append(event.silence)
-        is_news = isinstance(event, Commit | SpeakerTurn)
-        is_due = is_news and event.audio_time - self._written >= _REWRITE_SECONDS
-        if not self._is_live or not (is_due or isinstance(event, Endpoint)):
-            return ""
-        self._written = event.audio_time
-        return self.flush(attrs.evolve(outcome, incomplete="still running"))
+        return ""
 
     def flush(self, outcome: Outcome) -> str:
         """Return the document, unless there are no words because of a failure."""
@@ -209,8 +188,8 @@ class Document:
             return ""
         tokens = self._timeline.tokens
         if self._style != "json":
-            writer = _new_format(self._style)
-            return writer.push(Commit(tuple(tokens), 0.0), outcome) + writer.flush(outcome)
+            text = new_format(self._style)
+            return text.push(Commit(tuple(tokens), 0.0), outcome) + text.flush(outcome)
         record = {
             **outcome.header(),
             **({} if outcome.incomplete is None else {"incomplete": outcome.incomplete}),
@@ -225,24 +204,31 @@ class Document:
 
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
 Format: TypeAlias = Text | Captions | JSONLines | Document
-Output: TypeAlias = "StandardOutput | FileOutput | ArrayOutput"
+Output: TypeAlias = "StandardOutput | FileOutput"
 
 
+def new_format(style: str, *, by_line: bool = False, has_speakers: bool = False) -> Format:
+    """
+    Return a format for one session.
+
+    `by_line` holds the open caption of a text back.  With speakers, which come after the words, a
+    text or captions are written in the end.
+    """
+    if style == "jsonl":
+        return JSONLines()
+    if style == "json" or has_speakers:
+        return Document(style)
+    if style == "text":
+        return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
+    return Captions(srt_cue) if style == "srt" else Captions(vtt_cue, VTT_HEADER)
+
+
+@attrs.define
 class Writer:
-    """
-    Write one session's result in the format *style*.
+    """Writes one session's result, in a format, to an output."""
 
-    `by_line` holds back open captions.  With `is_live` the output is rewritten as a whole while the
-    session goes on.
-    """
-
-    def __init__(
-        self, style: str, output: Output, *, by_line: bool = False, is_live: bool = False
-    ) -> None:
-        self._format = (
-            Document(style, is_live=True) if is_live else _new_format(style, by_line=by_line)
-        )
-        self._output = output
+    _format: Format
+    _output: Output
 
     def write(self, event: Event, outcome: Outcome) -> None:
         """Write what an event adds."""
@@ -292,29 +278,18 @@ class WavFile:
         self._file.close()
 
 
-def _new_format(style: str, *, by_line: bool = False) -> Format:
-    if style == "text":
-        return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
-    if style == "json":
-        return Document(style)
-    if style == "srt":
-        return Captions(srt_cue)
-    return Captions(vtt_cue, VTT_HEADER) if style == "vtt" else JSONLines()
-
-
 def _line(event: str, audio_time: float, **fields: Any) -> str:
     record = {"event": event, "audio_time": round_seconds(audio_time)} | fields
     return _json_text(record) + "\n"
 
 
 def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
-    """Return JSON in which terminal control sequences are escapes."""
+    # Terminal control sequences are escapes in JSON as well.
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     lines = text.split("\n")  # line breaks of JSON's own; those of strings are escapes already
     return "\n".join(ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in lines)
 
 
 def _rounded(record: Any) -> dict[str, Any]:
-    """Return the fields of *record*, seconds with four digits."""
     fields = attrs.asdict(record).items()
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}

@@ -1,8 +1,4 @@
-"""
-Resolve a model reference to a directory: local, bundled, in the Hugging Face cache, or pulled.
-
-Downloads, the cache, its locks and checksums are huggingface_hub's.
-"""
+"""Find a model by its reference: a directory, bundled, in the Hugging Face cache, or pulled."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import glob
 import os
 from pathlib import Path
 import re
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -104,10 +99,6 @@ class CachedRepo:
         """Bytes of all files in the cache."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return sum(path.stat().st_size for path in files if "snapshots" not in path.parts)
-
-    def remove(self) -> None:
-        """Remove all revisions from the cache, or raise OSError."""
-        shutil.rmtree(self.folder)
 
     def sizes(self, revision: str) -> dict[str, int]:
         """Return the bytes of each file of a revision; dangling links are left out."""
@@ -291,11 +282,7 @@ def _folded(ref: str, spec: BackendSpec) -> str:
 
 
 def _expanded(path: str) -> Path:
-    """
-    Return *path* as an absolute path, with ``~`` and variables replaced.
-
-    A home directory that does not exist stays as it is written, as the hub's library leaves it.
-    """
+    # Path.expanduser fails where a home directory does not exist; the hub's library leaves it.
     return Path(os.path.abspath(os.path.expandvars(os.path.expanduser(path))))  # noqa: PTH100, PTH111
 
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from wlk_core.audio.convert import validate_audio
 from wlk_core.audio.decode import decode_file
-from wlk_core.captions import srt_text, vtt_text
 from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.segments import Segment, segments_from_tokens
+from wlk_core.segments import Segment, segments_from_tokens, srt_text, vtt_text
 from wlk_core.session.event_streams import stream
 from wlk_core.session.events import Commit, End, SilenceSpan
 from wlk_core.session.records import (

@@ -23,7 +23,7 @@ from wlk_core.plugins import (
     ModelNotFoundError,
     OptionError,
 )
-from wlk_core.untrusted import is_loopback, mask_secrets, one_line
+from wlk_core.untrusted import is_loopback, mask_secret, one_line
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech
 from wlk_whisper.openai_api.response import ResponseError, TranscriptionResponse
 
@@ -277,11 +277,11 @@ def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backe
     elif isinstance(error, openai.APITimeoutError):
         line = "did not answer in time; allow more with --option timeout_seconds=SECONDS"
     elif isinstance(error, openai.APIConnectionError):
-        cause = one_line(mask_secrets(str(error.__cause__ or error), [key]))
+        cause = one_line(mask_secret(str(error.__cause__ or error), key))
         line = f"cannot be reached, or the connection was lost: {cause}; check that the server runs"
     else:
         is_exhausted, can_pass = False, isinstance(error, ResponseError) and error.is_damaged
-        line = f"with model {model}: {mask_secrets(str(error), [key])}"
+        line = f"with model {model}: {mask_secret(str(error), key)}"
     return BackendError(f"openai-api: {url} {line}", retryable=can_pass, is_exhausted=is_exhausted)
 
 
@@ -318,4 +318,4 @@ def _server_message(error: openai.APIStatusError, key: str) -> str:
     """Return the endpoint's own message on one line."""
     message = error.body.get("message") if isinstance(error.body, dict) else None
     text = str(message or error.response.text or "without a message")
-    return one_line(mask_secrets(text, [key]))
+    return one_line(mask_secret(text, key))

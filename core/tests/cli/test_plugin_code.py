@@ -1,0 +1,176 @@
+"""Code of plugins in commands: their own commands, what they print, and what they raise."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GREETING = """
+import click
+
+@click.command(help="Greet.")
+@click.argument("name")
+def greet(name):
+    if name == "none":
+        raise click.UsageError("expected a name")
+    click.echo(f"hello {name}")
+"""
+
+
+@pytest.fixture
+def install(site):
+    """Return a function that installs a command."""
+
+    def install(code=GREETING, *, distribution="wlk-greet", point="command.greet"):
+        site.install(distribution, point, code)
+
+    return install
+
+
+def test_a_command_of_a_plugin_runs_as_one_of_ours(install, command):
+    """Its output, its status and its messages are those of the command line."""
+    install()
+
+    assert (0, "hello you\n", "") == command("greet", "you")
+    wrong = command("greet", "none")
+    assert 2 == wrong.status
+    assert "wlk-core: expected a name (see: wlk-core greet --help)\n" == wrong.err
+
+
+def test_the_help_has_its_line_and_imports_nothing(install, command):
+    """Its entry point names it, and the summary of the distribution is its line."""
+    install("raise AssertionError('the plugin was imported')")
+
+    assert "wlk-greet  0.1.0  ok  command greet" in command("plugins").out
+    done = command("--help")
+
+    assert (0, "") == (done.status, done.err)
+    assert "  greet       For tests\n" in done.out
+
+
+def test_the_help_leaves_out_what_other_distributions_declare(tmp_path, monkeypatch, command):
+    """Entry points of other groups may have such names, and metadata may be damaged."""
+    for name, content in (("other", b"[sphinx.builders]\ncommand.foo = a:b\n"), ("bad", b"\xff")):
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "entry_points.txt").write_bytes(content)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    done = command("--help")
+
+    assert (0, "") == (done.status, done.err)
+    assert "foo" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import not_a_module\n", "No module named 'not_a_module'"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        (GREETING.replace("greet(", "other("), "has no attribute 'greet'"),
+    ],
+    ids=["import", "exit", "name"],
+)
+def test_a_broken_command_is_one_line_and_the_help_goes_on(install, command, code, reason):
+    """The line names the cause and the remedy; every other command works."""
+    install(code)
+
+    done = command("greet", "you")
+    assert 1 == done.status
+    assert done.err.startswith("wlk-core: command greet cannot be used: ")
+    assert reason in done.err
+    assert "pip install --upgrade wlk-greet" in done.err
+    assert 1 == len(done.err.splitlines())
+    assert 0 == command("--help").status
+    assert 0 == command("backends").status
+
+
+def test_two_distributions_with_one_command_are_an_error_when_it_is_used(install, command):
+    """Neither is chosen in silence."""
+    install()
+    install(distribution="wlk-other")
+
+    done = command("greet", "you")
+    assert 1 == done.status
+    assert "'greet' is offered by wlk-greet 0.1.0 and wlk-other 0.1.0" in done.err
+
+
+def test_a_plugin_cannot_replace_a_command_of_the_core(install, command):
+    """The command of the core is used."""
+    install(GREETING.replace("greet(", "demo("), point="command.demo")
+
+    assert "wlk-core demo" in command("demo", "--help").out
+    assert 1 == command("--help").out.count("\n  demo ")
+
+
+def noisy(site, folder="wlk_toy_cli_plugin.py"):
+    """Let the plugin and the engine of the site print."""
+    for name in (folder, "toy_engine.py"):
+        path = site.folder / name
+        code = path.read_text()
+        code = code.replace("from __future__ import annotations\n", "")
+        code = code.replace("def wlk_backends():", "def wlk_backends():\n    print('in the hook')")
+        code = code.replace(
+            "def load(spec, model):", "def load(spec, model):\n    print('in load')"
+        )
+        code = code.replace("        del prompt\n", "        print('in the engine')\n")
+        path.write_text("from __future__ import annotations\nprint('at import')\n" + code)
+
+
+def test_prints_of_a_plugin_are_no_results(site, command, recording):
+    """JSON on standard output is JSON, whatever a plugin prints and when."""
+    noisy(site)
+
+    done = command("transcribe", "--no-vad", recording("a.wav", 1, 2), "--format", "json")
+
+    assert json.loads(done.out)["text"] == "one two"
+    for text in ("at import", "in the hook", "in load", "in the engine"):
+        assert text in done.err
+
+
+@pytest.mark.slow
+def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recording):
+    """Libraries in C and programs that a plugin starts know nothing of Python's streams."""
+    path = site.folder / "toy_engine.py"
+    code = path.read_text().replace(
+        "        del prompt\n", "        import os\n        os.write(1, b'in C\\n')\n"
+    )
+    path.write_text(code)
+
+    process = spawn("transcribe", "--no-vad", "--backend", "toy", recording("a.wav", 1, 2))
+    out, err = process.communicate()
+
+    assert (process.returncode, out) == (0, b"one two\n")
+    assert b"in C" in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plugins"], ["backends"], ["models"], ["doctor", "--fast"]], ids=" ".join
+)
+def test_a_plugin_that_ends_the_program_ends_no_command(site, command, arguments):
+    """The other backends are listed, and the plugin is named."""
+    site.install("wlk-odd", "odd", "raise SystemExit(0)\n")
+
+    done = command(*arguments)
+
+    assert "toy" in done.out
+    assert done.err == ""
+    assert done.status == (1 if arguments[0] == "doctor" else 0)
+    if arguments[0] != "models":
+        assert "wlk-odd" in done.out
+
+
+def test_an_error_of_a_loader_names_its_plugin(site, command, recording):
+    """A defect of a plugin is not taken for one of the program."""
+    path = site.folder / "toy_engine.py"
+    path.write_text(path.read_text().replace(
+        'if model != "digits":', 'raise RuntimeError("damaged")\n    if model != "digits":'
+    ))  # fmt: skip
+
+    done = command("transcribe", "--no-vad", recording("a.wav", 1))
+
+    assert done.err == (
+        "wlk-core: RuntimeError: damaged, raised by the loader of backend toy of wlk-toy "
+        "(a defect; get the traceback with WLK_TRACEBACK=1)\n"
+    )

@@ -13,7 +13,6 @@ pytest.importorskip("faster_whisper")
 from wlk_conformance.testing.annotators import ScriptedDiarizer  # noqa: E402 -- after the skips
 from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
 from wlk_core.tokens import SpeakerSpan  # noqa: E402 -- as above
-from wlk_serve.models.service import DiarizerSource  # noqa: E402 -- as above
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,9 +40,8 @@ def change(words):
 def client(serve, digits, change):
     """Return the client of a server with a scripted diarizer."""
     spans = [SpeakerSpan("anna", 0.0, change), SpeakerSpan("bert", change, load_clip(CLIP).seconds)]
-    diarizers = DiarizerSource(lambda: ScriptedDiarizer(spans, max_delay=0.5))
     with (
-        serve(digits, diarizers=diarizers) as (address, _),
+        serve(digits, open_diarizer=lambda: ScriptedDiarizer(spans, max_delay=0.5)) as (address, _),
         openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client,
     ):
         yield client

@@ -376,10 +376,8 @@ def _step(session: Stepped) -> list[Event]:
     """Step *session*; an error becomes its final Failure and the End."""
     try:
         return session.step()
+    except KeyboardInterrupt:
+        raise  # of the user's terminal, where the program calls `step`
     except BaseException as error:
-        if threading.current_thread() is threading.main_thread() and isinstance(
-            error, KeyboardInterrupt
-        ):
-            raise  # of the user's terminal
         _LOGGER.warning("a session failed", exc_info=True)
         return session.fail(as_failure(error))

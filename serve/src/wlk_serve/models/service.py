@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 import logging
 import math
-import os
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
-__all__ = ["DiarizerSource", "Service", "loaded_service"]
+__all__ = ["Service", "loaded_service"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -67,38 +67,24 @@ def loaded_service(
         WLKError: the model or the diarizer is not installed, or cannot be loaded.
 
     """
-    diarizers = None  # reported before a model is loaded
-    if diarizer is not None:
-        diarizers = DiarizerSource(lambda: registry.load_annotator("diarizer", diarizer))
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    open_diarizer = None
+    if diarizer is not None:
+        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer)
+        # One that cannot be loaded must fail before the server is ready, and before a model is
+        # loaded; and later ones share what the first one brought into memory.
+        with closing(open_diarizer()) as first:
+            card = attrs.evolve(card, speaker_delay=float(first.max_delay))
+    options = settings.options.stream
     with (
         settings.load(registry) as backend,
         closing(
-            Service(backend, card, stream_options=settings.options.stream, diarizers=diarizers)
+            Service(backend, card, stream_options=options, open_diarizer=open_diarizer)
         ) as service,
     ):
         backend.warmup()
         service.probe_model()
         yield service
-
-
-class DiarizerSource:
-    """
-    Opens a diarizer for each session.
-
-    One is loaded at once, because a plugin that cannot load must fail before the server is ready,
-    and because later ones then share what it brought into memory.
-
-    Args:
-        open: returns a new diarizer, as `Registry.load_annotator` does; may block.
-
-    """
-
-    def __init__(self, open: Callable[[], Diarizer]) -> None:  # noqa: A002 -- what it does
-        self.open = open
-        first = open()
-        self.max_delay = float(first.max_delay)  #: seconds after its end in which a span comes
-        first.close()
 
 
 class Service:
@@ -112,10 +98,8 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
-        diarizers: opens a diarizer for each session over a socket, and for each recording whose
-            speakers are asked for; None for a server without speakers.
-        workers: how many sessions and recordings use the model at a time; None for what the backend
-            declares as `max_concurrent_calls`, else one a CPU core.
+        open_diarizer: opens a diarizer for each session over a socket, and for each recording whose
+            speakers are asked for; may block.  None for a card without a `speaker_delay`.
 
     """
 
@@ -125,17 +109,15 @@ class Service:
         card: ModelCard,
         *,
         stream_options: Mapping[str, Any] | None = None,
-        diarizers: DiarizerSource | None = None,
-        workers: int | None = None,
+        open_diarizer: Callable[[], Diarizer] | None = None,
     ) -> None:
-        self._diarizers = diarizers
-        delay = None if diarizers is None else diarizers.max_delay
-        self.card = attrs.evolve(card.declared_by(backend), speaker_delay=delay)
+        self._new_diarizer = open_diarizer
+        self.card = card.declared_by(backend)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
         self.metrics = Metrics()
         self._scheduler = Scheduler(
-            workers=workers or card.spec.max_concurrent_calls or os.cpu_count() or 1,
+            workers=card.spec.max_concurrent_calls,
             same_thread=card.spec.thread_affinity == "same-thread",
             on_step=self.metrics.step_seconds.observe,
         )
@@ -311,9 +293,9 @@ class Service:
         return stream.attached(attachment)
 
     def _open_diarizer(self, parts: ExitStack) -> Diarizer | None:
-        if self._diarizers is None:
+        if self._new_diarizer is None:
             return None
-        return parts.enter_context(closing(self._diarizers.open()))
+        return parts.enter_context(closing(self._new_diarizer()))
 
     async def check_canary(self, max_age: float) -> None:
         """

@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import attrs
@@ -14,12 +14,12 @@ import attrs
 from wlk_core.errors import OptionError
 from wlk_core.untrusted import is_loopback
 from wlk_serve.errors import RequestError
-from wlk_serve.http.client_secrets import ClientSecrets
+from wlk_serve.http.client_secrets import Client, ClientSecrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "Client", "header_keys", "read_keys"]
+__all__ = ["Admission", "header_keys", "read_keys"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
@@ -51,21 +51,6 @@ def header_keys(headers: Mapping[str, str]) -> list[str]:
     return keys + [
         name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
     ]
-
-
-@attrs.frozen(kw_only=True)
-class Client:
-    """
-    Who asks.
-
-    Attributes:
-        key_id: the beginning of the digest of its key; empty where none is needed.
-        session: the configuration that its client secret carries; None without one.
-
-    """
-
-    key_id: str = ""
-    session: dict[str, Any] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -162,7 +147,7 @@ class Admission:
         own_id = found[0].hex()[:_ID_CHARACTERS] if found else ""
         if secret is None:
             return Client(key_id=own_id)
-        return Client(key_id=own_id or secret.key_id, session=secret.session)
+        return attrs.evolve(secret, key_id=own_id or secret.key_id)
 
 
 def _origin(text: str) -> str:

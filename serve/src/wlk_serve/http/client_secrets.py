@@ -9,7 +9,7 @@ import hmac
 import json
 import os
 import reprlib
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -18,7 +18,7 @@ from wlk_serve.errors import invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PREFIX", "ClientSecrets", "Secret", "parse_secret_request"]
+__all__ = ["PREFIX", "Client", "ClientSecrets", "parse_secret_request"]
 
 PREFIX = "ek_"
 _SECONDS = (10, 7200)
@@ -29,11 +29,20 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 Json: TypeAlias = "dict[str, Any]"
 
 
-class Secret(NamedTuple):
-    """The configuration of the sessions that a secret opens, and whose key requested it."""
+@attrs.frozen(kw_only=True)
+class Client:
+    """
+    Who asks.
 
-    session: Json
-    key_id: str
+    Attributes:
+        key_id: the beginning of the digest of its key, or of that which requested its secret; empty
+            where none is needed.
+        session: the configuration that its client secret carries; None without one.
+
+    """
+
+    key_id: str = ""
+    session: Json | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -54,16 +63,16 @@ class ClientSecrets:
             return cls()
         return cls(signing_key=hashlib.sha256(b"wlk client secret\0" + joined).digest())
 
-    def mint(self, secret: Secret, seconds: int, now: float) -> tuple[str, int]:
-        """Return a new secret and the second of the epoch at which it expires."""
+    def mint(self, client: Client, seconds: int, now: float) -> tuple[str, int]:
+        """Return a new secret of *client*, and the second of the epoch at which it expires."""
         expires_at = int(now) + seconds
-        content = json.dumps([expires_at, *secret]).encode()
+        content = json.dumps([expires_at, client.session, client.key_id]).encode()
         signature = hmac.digest(self.signing_key, content, "sha256")
         text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
         return PREFIX + text, expires_at
 
-    def read(self, text: str, now: float) -> Secret | None:
-        """Return the secret in *text*, None for an invalid or expired one."""
+    def read(self, text: str, now: float) -> Client | None:
+        """Return the client whose secret is *text*, None for an invalid or expired one."""
         if not text.startswith(PREFIX) or not text.isascii():
             return None
         text = text.removeprefix(PREFIX)
@@ -74,8 +83,8 @@ class ClientSecrets:
         signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
             return None
-        expires_at, *fields = json.loads(content)  # written by `mint`
-        return Secret(*fields) if now < expires_at else None
+        expires_at, session, key_id = json.loads(content)  # written by `mint`
+        return Client(session=session, key_id=key_id) if now < expires_at else None
 
 
 def parse_secret_request(body: object) -> tuple[Json, int]:

@@ -28,7 +28,6 @@ class Limits:
         max_audio_seconds: the length of a recording; a small file may hold hours.
         max_session_seconds: how long a socket may last.
         idle_seconds: how long a client of a socket may send nothing.
-        canary_seconds: how old a canary session may be that makes the server ready.
 
     """
 
@@ -40,7 +39,6 @@ class Limits:
     max_audio_seconds: float = 12 * 3600.0
     max_session_seconds: float = 6 * 3600.0
     idle_seconds: float = 600.0
-    canary_seconds: float = 15.0
 
 
 class Budget:

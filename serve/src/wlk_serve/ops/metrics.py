@@ -36,18 +36,6 @@ class Metrics:
     The metrics of one server; may be updated from any thread.
 
     Without the package prometheus-client nothing is counted.
-
-    Attributes:
-        sessions: sessions that run, by protocol and state ("connected", "waiting").
-        session_seconds: how long sessions lasted, by protocol.
-        audio_seconds: audio received, by protocol.
-        backlog_seconds: audio that waits to be decoded, observed at each step with events.
-        emission_latency: seconds of audio from the end of a word until it was committed.
-        final_latency: seconds from the end of speech, or a client's commit, to `completed`.
-        lateness: p99 lateness of steps in seconds; read when metrics are rendered.
-        step_seconds: seconds that a step of a session took.
-        send_queue_full: sockets that were closed because their client read too slowly.
-
     """
 
     def __init__(self) -> None:

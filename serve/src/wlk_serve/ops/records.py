@@ -23,17 +23,7 @@ _MAX_LATENCIES = 1000  # the newest words, of which a percentile is logged
 
 
 class SessionFigures:
-    """
-    The figures of one session: neither audio nor text.
-
-    Args:
-        metrics: where they are counted too.
-        protocol: "realtime" or "rest".
-        session_id: the name of the session in the log.
-        key_id: the key of the client, as in `Client.key_id`.
-        clock: returns seconds that never go back.
-
-    """
+    """The figures of one session: neither audio nor text.  They are counted in *metrics*, too."""
 
     def __init__(
         self,
@@ -76,14 +66,10 @@ class SessionFigures:
         self, events: Iterable[Event], backlog_seconds: float, commits: deque[float]
     ) -> None:
         """
-        Count the events of a step.
+        Count the events of a step, after which so much audio waits.
 
-        Args:
-            events: the events.
-            backlog_seconds: audio that waits after the step.
-            commits: when the client made the commits of the stream that are not completed yet;
-                those that are completed now are removed.
-
+        *commits* are the times of the stream's commits that are not completed yet; those that are
+        completed now are removed.
         """
         self.metrics.backlog_seconds.observe(backlog_seconds)
         for event in events:

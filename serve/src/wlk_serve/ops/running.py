@@ -25,14 +25,7 @@ _FLUSH_SECONDS = 30.0  # for the last words of all sessions
 
 
 class RunningSessions:
-    """
-    Counts requests and sockets, refuses more than a limit, and drains them.
-
-    Args:
-        limit: how many may run.
-        limit_per_key: how many may run of one key; infinity for no limit.
-
-    """
+    """Counts requests and sockets, refuses more than a limit, and drains them."""
 
     def __init__(self, limit: int, limit_per_key: float = math.inf) -> None:
         self._limit = limit

@@ -63,11 +63,6 @@ class AudioFormat:
         return _ENCODINGS[self.name]
 
     @property
-    def sample_bytes(self) -> int:
-        """Bytes of a sample."""
-        return {"audio/pcm": 2, "audio/wlk-f32le": 4}.get(self.name, 1)
-
-    @property
     def is_g711(self) -> bool:
         """Whether it is a telephone's, of a fixed rate."""
         return self.name in {"audio/pcmu", "audio/pcma"}

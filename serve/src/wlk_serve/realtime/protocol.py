@@ -35,7 +35,7 @@ from wlk_serve.realtime.config import (
     update_config,
 )
 from wlk_serve.realtime.items import Conversation
-from wlk_serve.sessions.audio import SegmentEnd
+from wlk_serve.sessions.audio import SAMPLE_BYTES, SegmentEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -174,7 +174,7 @@ class RealtimeProtocol:
         return kind, fields
 
     def _append(self, audio: bytes) -> None:
-        size = self._config.format.sample_bytes
+        size = SAMPLE_BYTES[self._config.format.encoding]
         if len(audio) % size:
             raise invalid("audio", f"in whole samples of {size} bytes", f"{len(audio)} bytes")
         if self._takes_more():

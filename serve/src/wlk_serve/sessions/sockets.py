@@ -14,7 +14,7 @@ from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
 from wlk_serve.sessions.messages import resume_expired
 from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
-from wlk_serve.sessions.session import BROKEN, DONE, OVERLOADED, ClientSession
+from wlk_serve.sessions.session import DONE, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -223,8 +223,6 @@ async def serve_session(
         elif queue.is_full:
             session.figures.metrics.send_queue_full.inc()
             code = OVERLOADED
-        elif session.audio.has_failed:
-            code = BROKEN
         session.detach(queue, client_code)
         if client_code is None:
             await _close(socket, code)

@@ -17,7 +17,7 @@ from wlk_serve.transcriptions.upload import recording_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from contextlib import ExitStack
+    from contextlib import AbstractContextManager
 
     from starlette.requests import Request
 
@@ -31,22 +31,18 @@ __all__ = ["transcribe_body", "transcribe_upload"]
 
 
 async def transcribe_upload(
-    http_request: Request, service: Service, upload: Upload, task: Task, *, resources: ExitStack
+    http_request: Request,
+    service: Service,
+    uploading: AbstractContextManager[Upload],
+    task: Task,
 ) -> Response:
     """
-    Answer a request for a transcription or a translation.
+    Answer a request for a transcription or a translation, whose body was not read yet.
 
-    Args:
-        http_request: whose body was not read yet.
-        service: transcribes it.
-        upload: counts what the request uses; a shutdown ends it.
-        task: what is asked for.
-        resources: closed when the response was sent, or an error raised.
-
+    *uploading* counts what it uses, and ends when the response was sent or an error raised.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(resources)
-        stack.push(lambda _kind, error, _traceback: upload.note(error))
+        upload = stack.enter_context(uploading)
         form = await upload.form(http_request)
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
@@ -70,10 +66,8 @@ async def transcribe_upload(
 async def transcribe_body(
     http_request: Request,
     service: Service,
-    upload: Upload,
+    uploading: AbstractContextManager[Upload],
     route: RecordingRoute,
-    *,
-    resources: ExitStack,
 ) -> Response:
     """
     Answer a request whose body is a recording; the arguments are those of `transcribe_upload`.
@@ -83,8 +77,7 @@ async def transcribe_body(
 
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(resources)
-        stack.push(lambda _kind, error, _traceback: upload.note(error))
+        upload = stack.enter_context(uploading)
         asked = route.open(
             Handshake(
                 headers=http_request.headers,

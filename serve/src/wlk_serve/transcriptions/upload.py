@@ -40,14 +40,6 @@ class Upload:
     A request with a recording, which a shutdown may end.
 
     A complete body is still transcribed; another one gets 503, with which clients try again.
-
-    Args:
-        metrics: where audio is counted.
-        limits: of one recording.
-        usage: what the client has used.
-        key_id: the key of the client.
-        protocol: its name in metrics and logs.
-
     """
 
     def __init__(
@@ -142,8 +134,9 @@ class Upload:
         elif error is None and self._outcome == "left":
             self._outcome = "200"
 
-    def finish(self) -> None:
-        """Log the line of the request."""
+    def finish(self, error: BaseException | None) -> None:
+        """Log the line of the request, which ends because of *error*."""
+        self.note(error)
         self.figures.finish(self._outcome)
 
 

@@ -6,7 +6,6 @@ import itertools
 from unittest.mock import Mock
 
 import click
-from click.testing import CliRunner
 import pytest
 
 from wlk_core.cli.main import execute, main
@@ -34,14 +33,6 @@ def test_every_option_is_in_the_help_as_a_sentence():
     for name, option in options.items():
         assert option.help[:1].isupper(), name
         assert option.help.rstrip().endswith("."), name
-
-
-def test_the_help_imports_no_server():
-    """The help of the command needs neither a backend nor starlette."""
-    result = CliRunner().invoke(cli.serve, ["--help"])
-
-    assert 0 == result.exit_code
-    assert "Serve one model" in result.output
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.transcriptions.recording import RecordingSession
 
-__all__ = ["Attachment", "DueTimes", "Load", "Scheduler"]
+__all__ = ["Attachment", "DueTimes", "Scheduler"]
 
 Stepped: TypeAlias = "Session | RecordingSession"
 _LOGGER = logging.getLogger(__name__)
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less
+_WINDOW_SECONDS = 10.0  # of the steps whose lateness counts
 _MAX_STEPS = 4096  # newest steps whose lateness is kept, which bounds memory
 _MIN_STEPS = 10  # one for each chunk, from which their lateness is an estimate
 _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, which bounds memory
@@ -66,32 +67,6 @@ class DueTimes:
         while len(self._arrivals) > 1 and self._arrivals[0][0] <= taken:
             self._arrivals.popleft()
         return max(self._arrivals[0][1], self._origin + taken - _HALF_A_SAMPLE)
-
-
-class Load:
-    """
-    The lateness of the steps that ended within the last `window_seconds`.
-
-    Lateness is the end of a step minus its deadline, in seconds; negative where it ended in time.
-    There is no clock in here: every call carries the current time.
-    """
-
-    def __init__(self, window_seconds: float = 10.0, *, min_steps: int = _MIN_STEPS) -> None:
-        self._window = window_seconds
-        self._min_steps = min_steps
-        self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
-
-    def add(self, now: float, lateness: float) -> None:
-        """Count a step that ended at *now*."""
-        self._steps.append((now, lateness))
-
-    def p99(self, now: float) -> float | None:
-        """Return the 99th percentile in seconds, None for fewer than `min_steps` steps."""
-        while self._steps and self._steps[0][0] < now - self._window:
-            self._steps.popleft()
-        if len(self._steps) < self._min_steps:
-            return None
-        return float(np.percentile([lateness for _, lateness in self._steps], 99))
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -167,8 +142,7 @@ class Scheduler:
     words.  A step that runs is never interrupted.  A session is in one step at
     a time; a session that fails, or whose consumer does, ends alone.
 
-    The policy is in objects without threads and clocks: `DueTimes`, `Load`.  The lock is held for
-    a few lines of bookkeeping, never while a model or a callback runs.
+    The lock is held for a few lines of bookkeeping, never while a model or a callback runs.
 
     Use it as a context manager, or call `close`.
 
@@ -205,7 +179,8 @@ class Scheduler:
         self.lock = threading.Lock()  #: of `enqueue`
         self._is_closed = False
         self._attachments: set[Attachment] = set()
-        self._load = Load()
+        # The end of each of the newest steps, and how long after its deadline that was.
+        self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
         lanes = max(1, count) if same_thread else 1
         # Deadline and rank of those that wait.  The lowest rank comes first, and of equal ranks
         # what waits longest: dictionaries keep their order, and a server has too few sessions for
@@ -234,7 +209,9 @@ class Scheduler:
         fewer than ten steps were made.
         """
         with self.lock:
-            return self._load.p99(self.clock())
+            since = self.clock() - _WINDOW_SECONDS
+            found = [lateness for ended, lateness in self._steps if ended >= since]
+        return float(np.percentile(found, 99)) if len(found) >= _MIN_STEPS else None
 
     def longest_step(self, *, is_spare: bool) -> float:
         """Return how many seconds the oldest step of a kind has lasted; 0 where none runs."""
@@ -362,7 +339,7 @@ class Scheduler:
             self._step_ended.notify_all()
             if attachment in self._attachments:
                 if not attachment.is_spare:
-                    self._load.add(now, now - deadline)
+                    self._steps.append((now, now - deadline))
                 if attachment.session.is_over:
                     self._attachments.remove(attachment)
                 else:

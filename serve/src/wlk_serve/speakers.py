@@ -27,14 +27,6 @@ class _Utterance:
     timeline: Timeline = attrs.field(factory=Timeline)
     is_over: bool = False
 
-    @property
-    def lines(self) -> list[TextLine]:
-        return [line for line in self.timeline.lines if isinstance(line, TextLine)]
-
-    @property
-    def tokens(self) -> list[ASRToken]:
-        return self.timeline.tokens
-
 
 class SpeakerSegments:
     """
@@ -73,7 +65,7 @@ class SpeakerSegments:
     def labelled(self, name: str) -> tuple[ASRToken, ...] | None:
         """Return the tokens of the utterance *name* with known speakers; None without any text."""
         found = next((each for each in self._utterances if each.name == name), None)
-        return None if found is None else tuple(found.tokens)
+        return None if found is None else tuple(found.timeline.tokens)
 
     def add_span(self, span: SpeakerSpan) -> None:
         """Apply what the diarizer found."""
@@ -109,10 +101,10 @@ class SpeakerSegments:
         taken: list[tuple[str, TextLine]] = []
         while self._utterances and self._utterances[0].is_over:
             utterance = self._utterances[0]
-            if not self._is_over and not all(map(self._is_certain, utterance.tokens)):
+            if not self._is_over and not all(map(self._is_certain, utterance.timeline.tokens)):
                 break
             self._utterances.popleft()
-            lines = utterance.lines
+            lines = [line for line in utterance.timeline.lines if isinstance(line, TextLine)]
             taken += [(utterance.name, line) for line in lines]
             end = max(line.end for line in lines)
             self._spans = [span for span in self._spans if span.end > end - EPS]

@@ -80,20 +80,6 @@ def test_every_format_has_the_words_of_the_command_line(run, expected, response_
     assert expected.words == [word for word in text.split() if word.islower()]
 
 
-def test_speakers_of_a_backend_that_finds_none_are_refused(run):
-    """The client reads which parameter cannot be honoured."""
-
-    async def transcribe(client):
-        return await client.audio.transcriptions.create(
-            file=clip_path("demo"), model="digits", response_format="diarized_json"
-        )
-
-    with pytest.raises(openai.BadRequestError) as refused:
-        run(transcribe)
-
-    assert "response_format" == refused.value.param
-
-
 def test_a_stream_of_events_has_the_words_of_the_command_line(run, expected):
     """Joined deltas are the text of the last event."""
 
@@ -122,23 +108,3 @@ def test_server_vad_completes_the_turns_of_the_command_line(run, expected, speec
 
     assert list(expected.turns) == list(transcripts.values())
     assert transcripts == deltas
-
-
-def test_a_client_secret_opens_a_session_with_its_configuration(run, server, expected, speech):
-    """The secret holds `turn_detection`, so that the browser sends no configuration."""
-
-    async def transcribe(client):
-        secret = await client.realtime.client_secrets.create(
-            session=session(None), expires_after={"anchor": "created_at", "seconds": 60}
-        )
-        async with (
-            openai.AsyncOpenAI(base_url=server.address, api_key=secret.value) as browser,
-            browser.realtime.connect(extra_query=TRANSCRIPTION) as connection,
-        ):
-            await append(connection, speech())
-            await connection.input_audio_buffer.commit()
-            return await completed(connection, 1)
-
-    transcripts, _ = run(transcribe)
-
-    assert [expected.text] == list(transcripts.values())

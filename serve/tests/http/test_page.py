@@ -75,11 +75,6 @@ def test_the_page_needs_no_key(get):
     assert get("/v1/models")[0] == 401
 
 
-def test_the_page_is_for_hosts_of_this_server(get):
-    """A foreign name that resolves to this machine gets nothing."""
-    assert get("/", host="evil.example")[0] == 403
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_is_served_with_its_type_and_the_headers(get, name):
     """Nothing is run, loaded or asked that is not of this server."""
@@ -134,8 +129,3 @@ def test_a_file_that_the_browser_has_is_not_sent_again(get):
 def test_no_other_file_is_served(get, path):
     """Names are looked up among the files of the page."""
     assert get(path)[0] == 404
-
-
-def test_a_page_takes_no_posts(get):
-    """It is read only."""
-    assert get("/", method="POST")[0] == 405

@@ -81,15 +81,6 @@ def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock
     assert 0.5 == found["wlk_backlog_seconds_sum"]
 
 
-def test_lateness_is_read_when_the_metrics_are_rendered(metrics):
-    """The gauge calls its function each time, so that it is never older than the answer."""
-    latenesses = iter([0.25, 2.0])
-    metrics.lateness.set_function(lambda: next(latenesses))
-
-    assert 0.25 == values(metrics)["wlk_lateness_seconds"]
-    assert 2.0 == values(metrics)["wlk_lateness_seconds"]
-
-
 def test_a_refusal_is_no_error(metrics):
     """Both are counted by their codes."""
     metrics.count_error(RequestError("full", status=503, code="server_overloaded"))

@@ -157,15 +157,21 @@ def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript
     assert texts(events, DELTA) == texts(events, COMPLETED)
 
 
-def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address):
-    """The configuration of the secret is the effective one at the beginning."""
+def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address, transcript):
+    """The configuration of the secret is that of the audio; its browser sends none."""
     secret = client.realtime.client_secrets.create(session=session(None))
     with openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0) as browser:
         with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:
             created = connection.recv()
+            for audio in pcm():
+                connection.input_audio_buffer.append(audio=audio)
+            connection.input_audio_buffer.commit()
+            while (event := connection.recv()).type != COMPLETED:
+                assert "error" != event.type
         with pytest.raises(openai.AuthenticationError):
             browser.models.list()
 
+    assert transcript.text == event.transcript
     assert created.session.audio.input.turn_detection is None
     assert 16_000 == created.session.audio.input.format.rate
 

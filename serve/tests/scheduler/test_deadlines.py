@@ -1,10 +1,10 @@
-"""When audio is due, and how late steps are."""
+"""When audio is due."""
 
 from __future__ import annotations
 
 import pytest
 
-from wlk_serve.scheduler import DueTimes, Load
+from wlk_serve.scheduler import DueTimes
 
 
 def test_audio_that_comes_in_real_time_is_due_on_its_arrival():
@@ -62,16 +62,3 @@ def test_the_memory_of_arrivals_does_not_grow_with_the_number_of_chunks():
         due.receive(i * 1e-6, 1 / 16_000)
 
     assert 1 == len(due._arrivals)
-
-
-def test_lateness_is_measured_over_the_newest_steps():
-    """Old steps leave the window; too few steps are no measurement."""
-    load = Load(window_seconds=10.0, min_steps=3)
-    for now in (0.0, 1.0, 2.0):
-        load.add(now, 5.0)
-
-    assert load.p99(2.0) == pytest.approx(5.0)
-    for now in (11.0, 12.0, 13.0):
-        load.add(now, -0.4)
-    assert load.p99(13.0) == pytest.approx(-0.4)
-    assert load.p99(22.5) is None

@@ -8,7 +8,6 @@ from itertools import pairwise
 import json
 from types import SimpleNamespace
 
-import attrs
 from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import Headers
@@ -161,20 +160,6 @@ def test_a_transcription_that_nobody_waits_for_is_given_up(end):
 
 async def _disconnect():
     return {"type": "http.disconnect"}
-
-
-def test_the_length_of_all_audio_is_limited():
-    """A small file may hold hours."""
-
-    async def use():
-        limits = attrs.evolve(Limits(), max_audio_seconds=10.0)
-        upload = Upload(Metrics(), limits, Usage(limits), "")
-        upload.use_audio(9.0)
-        upload.use_audio(2.0)
-
-    with pytest.raises(RequestError, match="longer than 10 s") as refused:
-        asyncio.run(use())
-    assert (413, "audio_too_long") == (refused.value.status, refused.value.code)
 
 
 def test_a_failure_in_a_stream_is_an_event_with_an_error(token):

@@ -48,10 +48,6 @@ class DrainingServer(uvicorn.Server):
     signal stops at once.
 
     Args:
-        server: the application and its sessions.
-        host: the address to listen on.
-        port: the port; 0 picks one.
-        drain_seconds: how long sessions may go on after the first signal.
         listeners: sockets for protocols without HTTP, by their names.
         on_ready: called with the port when connections are accepted.
 

@@ -222,11 +222,8 @@ class Service:
         """
         Yield the events of a recording until its End; a failure is one of them.
 
-        Args:
-            file: the recording.
-            request: how it is transcribed.
-            use: called with the seconds of each decoded piece, in another thread; may raise
-                RequestError.
+        *use* is called with the seconds of each decoded piece, in another thread; it may raise
+        RequestError.
 
         Raises:
             WLKError: the engine or the diarizer could not be opened.

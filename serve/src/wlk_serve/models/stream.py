@@ -57,13 +57,9 @@ class StreamSettings:
 
 class ServedStream:
     """
-    A session that a scheduler steps, with what belongs to it.
+    A session that a scheduler steps, with the *parts* that belong to it.
 
-    Args:
-        session: what is stepped.
-        parts: closes the processor and the diarizer of the session.
-        close_later: called once, by the first `close`, to call `release` in a thread.
-
+    The first `close` lets *close_later* call `release` in a thread.
     """
 
     def __init__(

@@ -45,11 +45,8 @@ class Budget:
     """
     A token bucket that holds what may be used in a minute, and is full at the beginning.
 
-    One use may exceed what is left: then nothing can be used until the debt is paid.
-
-    Args:
-        per_minute: the capacity; infinity for no limit.
-
+    One use may exceed what is left: then nothing can be used until the debt is paid.  The capacity
+    is infinite for no limit.
     """
 
     def __init__(self, per_minute: float) -> None:

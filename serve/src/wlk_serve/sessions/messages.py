@@ -35,14 +35,8 @@ class SendQueue:
 
     A replaceable message that waits is replaced by a newer one of its type.  Nothing else is ever
     dropped: when a message would follow `max_messages`, or more than `max_characters`, `is_full`
-    becomes true and the socket is closed.
-
-    Args:
-        replaceable: types of messages that are.
-        first: messages that wait from the beginning, whatever their number and size.
-        max_messages: how many messages may wait.
-        max_characters: how many characters may wait before another message.
-
+    becomes true and the socket is closed.  The *first* messages wait from the beginning, whatever
+    their number and size.
     """
 
     def __init__(
@@ -116,12 +110,6 @@ class ResumeLog:
 
     A plain object without sockets and clocks.  Of the replaceable types it keeps the newest
     message alone; of all others the newest ones of up to *max_characters* of JSON.
-
-    Args:
-        token: what a client names to resume the session.
-        replaceable: types of messages of which only the newest matters.
-        max_characters: how much is kept.
-
     """
 
     def __init__(
@@ -131,7 +119,7 @@ class ResumeLog:
         *,
         max_characters: int = _MAX_KEPT_CHARACTERS,
     ) -> None:
-        self.token = token
+        self.token = token  #: what a client names to resume the session
         self.characters = 0  #: of JSON that are kept
         self._replaceable = replaceable
         self._max_characters = max_characters
@@ -150,10 +138,7 @@ class ResumeLog:
         """
         Count a message of the client; return an unnumbered acknowledgement for a second of audio.
 
-        Args:
-            samples: how many samples arrived since the session began.
-            rate: samples a second.
-
+        So many *samples* have arrived since the session began, of *rate* a second.
         """
         self._received_messages += 1
         if samples - self._acknowledged_samples < rate:
@@ -163,11 +148,9 @@ class ResumeLog:
 
     def resume(self, last: int, samples: int) -> list[Encoded]:
         """
-        Return what a client misses that has received the messages up to number *last*.
+        Return what a client misses that has received the messages up to number *last*, 0 for none.
 
-        Args:
-            last: number of the last message that the client received, 0 for none.
-            samples: how many samples arrived since the session began.
+        So many *samples* have arrived since the session began.
 
         Raises:
             RequestError: a message after *last* is no longer kept, or *last* was never sent.

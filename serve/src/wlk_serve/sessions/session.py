@@ -43,15 +43,9 @@ class ClientSession:
     One session, which one socket at a time is attached to.
 
     A session that is resumable waits for its client after a loss; any other ends with its socket.
+    At a limit it ends with all of its words.
 
     Args:
-        service: opens the streams.
-        opening: what the client wants.
-        protocol: its name in metrics.
-        key_id: the key of the client, as in `Client.key_id`.
-        limits: how long the session may last and its client be silent; then it ends with all of
-            its words.
-        usage: what the client has used.
         on_over: called once, when the session takes and decodes nothing any more.
         on_closed: called once after that, when no socket can attach to it any more.
 
@@ -135,13 +129,9 @@ class ClientSession:
         """
         Detach the socket of *queue*, if it is still attached, and wait for another if one may come.
 
-        A session that is over waits once, because a client that fetches its last words again and
-        again would keep it for ever.
-
-        Args:
-            queue: what the socket was given when it was attached.
-            code: the close code of the client; None where the server closed the socket.
-
+        *code* is that of the client, None where the server closed the socket.  A session that is
+        over waits once, because a client that fetches its last words again and again would keep it
+        for ever.
         """
         if queue is not self._queue:
             return  # another socket has taken the session over

@@ -28,13 +28,8 @@ class RecordingSession:
     A session that takes its audio from a recording, for a scheduler.
 
     A step either makes a call of the session, or decodes a second of audio where it waits for some.
-    The audio before a damaged part is transcribed before the failure.
-
-    Args:
-        session: a session of the core, which nothing else uses.
-        pieces: the audio; closed by `close`.
-        use: called with the seconds of each piece; may raise RequestError.
-
+    The audio before a damaged part is transcribed before the failure.  *use* is called with the
+    seconds of each piece, and may raise RequestError.
     """
 
     audio_time = backlog_seconds = 0.0  # nothing of it is ever due

@@ -31,23 +31,12 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 @attrs.define(kw_only=True)
 class Item:
-    """
-    One utterance.
-
-    Attributes:
-        id: its name on the wire.
-        has_speech_started: whether `speech_started` was sent for it.
-        start: stream time of its first audio in seconds.
-        seconds: the length of its audio.
-        tokens: its words so far.
-        deltas: its text, which the joined deltas are.
-
-    """
+    """One utterance: its name on the wire, and its words so far."""
 
     id: str
     has_speech_started: bool = False
-    start: float = 0.0
-    seconds: float = 0.0
+    start: float = 0.0  #: stream time of its first audio in seconds
+    seconds: float = 0.0  #: of audio
     tokens: list[ASRToken] = attrs.field(factory=list)
     deltas: Deltas = attrs.field(factory=Deltas)
 

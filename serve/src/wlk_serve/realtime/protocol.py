@@ -194,7 +194,10 @@ class RealtimeProtocol:
             return
         has_marks = MARKS in self._config.include
         if kind == _MARK and has_marks:
-            _check_name(fields.get("id"))
+            name = fields.get("id")
+            if not isinstance(name, str) or len(name) > _MAX_ID_CHARACTERS:
+                expected = f"as a string of up to {_MAX_ID_CHARACTERS} characters"
+                raise invalid("id", expected, code="invalid_type")
         if not self._takes_more():
             return
         match kind:
@@ -399,12 +402,6 @@ def _decoded(audio: object) -> bytes:
         return binascii.a2b_base64(audio, strict_mode=True)
     except ValueError:  # also of text that is not ASCII
         raise invalid("audio", "as base64 text", reprlib.repr(audio)) from None
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or len(name) > _MAX_ID_CHARACTERS:
-        expected = f"as a string of up to {_MAX_ID_CHARACTERS} characters"
-        raise invalid("id", expected, code="invalid_type")
 
 
 def _token_record(token: ASRToken) -> dict[str, Any]:

@@ -56,8 +56,7 @@ async def transcribe_upload(
             begun = await upload.while_connected(http_request, _begin(transcript, events))
             stream = _events(begun, transcript, events, upload, stack.pop_all())
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-        await upload.while_connected(http_request, _finish(transcript, events))
-        upload.figures.words += len(transcript.tokens)
+        await upload.while_connected(http_request, _finish(transcript, events, upload))
         # In a thread: to write an hour of words takes longer than the event loop can wait.
         media_type, body = await asyncio.to_thread(transcript.render)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -91,8 +90,7 @@ async def transcribe_body(
         events = service.recognize(file, asked.request, upload.use_audio)
         await stack.enter_async_context(aclosing(events))
         transcript = Transcript(asked.request)
-        await upload.while_connected(http_request, _finish(transcript, events))
-        upload.figures.words += len(transcript.tokens)
+        await upload.while_connected(http_request, _finish(transcript, events, upload))
         name, seconds = upload.figures.session_id, transcript.seconds
         body = await asyncio.to_thread(
             lambda: json.dumps(asked.answer(name, transcript.spoken_words(), seconds))
@@ -108,9 +106,10 @@ async def _begin(transcript: Transcript, events: AsyncGenerator[Event]) -> list[
     return []
 
 
-async def _finish(transcript: Transcript, events: AsyncGenerator[Event]) -> None:
+async def _finish(transcript: Transcript, events: AsyncGenerator[Event], upload: Upload) -> None:
     async for event in events:
         transcript.add(event)
+    upload.figures.words += len(transcript.tokens)
 
 
 async def _events(

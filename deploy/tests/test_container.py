@@ -52,6 +52,11 @@ def default_of(option):
     ]
 
 
+def test_nothing_is_copied_into_the_image():
+    """Code comes from packages only."""
+    assert {"COPY", "ADD"}.isdisjoint(name for name, _ in instructions())
+
+
 def test_the_packages_of_the_image_are_distributions_of_the_project():
     """Names and extras exist; the wheels of a checkout are those of the comment."""
     (packages,) = re.findall(r'PACKAGES="([^"]*)"', (DEPLOY / "Containerfile").read_text())

@@ -8,10 +8,10 @@ import pytest
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
+from wlk_serve.protocols import SessionInfo
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 from wlk_serve.sessions.audio import SessionAudio
-from wlk_serve.sessions.protocol import SessionInfo
 
 
 class OpenedProtocol:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wlk_core.tokens import ASRToken, SpeakerSpan
-    from wlk_serve.sessions.protocol import Message
+    from wlk_serve.protocols import Message
 
 __all__ = ["Conversation", "Item"]
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
+    from wlk_serve.protocols import Message, SessionInfo
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
-    from wlk_serve.sessions.protocol import Message, SessionInfo
 
 __all__ = ["RealtimeProtocol"]
 

@@ -6,10 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wlk_serve.errors import invalid
-from wlk_serve.protocols import Opening, SocketRoute, hookimpl
+from wlk_serve.protocols import Opening, Resumption, SocketRoute, hookimpl
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.sessions.protocol import Resumption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from wlk_serve.sessions.protocol import Message
+    from wlk_serve.protocols import Message
 
 __all__ = ["RESUME_SECONDS", "Encoded", "ResumeLog", "SendQueue", "encoded", "resume_expired"]
 

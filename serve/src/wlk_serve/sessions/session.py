@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.ops.records import SessionFigures
+from wlk_serve.protocols import SessionInfo
 from wlk_serve.sessions.audio import SessionAudio
 from wlk_serve.sessions.messages import (
     RESUME_SECONDS,
@@ -18,7 +19,6 @@ from wlk_serve.sessions.messages import (
     encoded,
     resume_expired,
 )
-from wlk_serve.sessions.protocol import SessionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
     from wlk_serve.ops.limits import Limits, Usage
-    from wlk_serve.sessions.protocol import Message, Opening
+    from wlk_serve.protocols import Message, Opening
 
 __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]
 

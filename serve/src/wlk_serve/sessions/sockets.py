@@ -12,8 +12,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
+from wlk_serve.protocols import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.messages import resume_expired
-from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.session import DONE, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.service import Service
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
-    from wlk_serve.sessions.protocol import Message, Opening, SocketRoute, TcpRoute
 
 __all__ = ["SessionSockets", "serve_session"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response, StreamingResponse
 
 from wlk_serve.errors import as_request_error
-from wlk_serve.sessions.protocol import Handshake
+from wlk_serve.protocols import Handshake
 from wlk_serve.transcriptions.protocol import parse_form
 from wlk_serve.transcriptions.transcript import Transcript
 from wlk_serve.transcriptions.upload import recording_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
-    from wlk_serve.sessions.protocol import RecordingRoute
+    from wlk_serve.protocols import RecordingRoute
     from wlk_serve.transcriptions.protocol import Task
     from wlk_serve.transcriptions.upload import Upload
 

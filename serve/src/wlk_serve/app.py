@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from functools import partial
-import json
 import logging
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -172,7 +172,7 @@ class Server:
     async def _client_secrets(self, request: Request) -> Response:
         try:
             parts = [part async for part in body_parts(request, _MAX_JSON_BYTES)]
-            body = json.loads(b"".join(parts) or b"{}")
+            body = msgspec.json.decode(b"".join(parts) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
         asked, seconds = parse_secret_request(body)

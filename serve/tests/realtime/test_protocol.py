@@ -189,7 +189,7 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
         ("{}", ("invalid_event", "type")),
         ('{"type": "no.such.type"}', ("invalid_event", "type")),
         ('{"type": "response.create"}', ("unsupported_event", "type")),
-        ('{"type": "input_audio_buffer.append"}', ("invalid_type", "audio")),
+        ('{"type": "input_audio_buffer.append"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "*"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "AA=="}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.commit"}', ("input_audio_buffer_commit_empty", None)),

@@ -118,12 +118,12 @@ def test_a_wrong_value_is_named_by_its_path(update, fields, param):
     [
         (
             {"turn_detection": {"threshold": 1.5}},
-            f"expected `{INPUT}.turn_detection.threshold` as a number from 0 to 1, got 1.5",
+            f"`{INPUT}.turn_detection.threshold`: expected `float` <= 1.0, got 1.5",
         ),
-        ({"format": "pcm16"}, f"expected `{INPUT}.format` as an object, got 'pcm16'"),
+        ({"format": "pcm16"}, f"`{INPUT}.format`: expected `object`, got 'pcm16'"),
         (
             {"transcription": {"prompt": [5] * 1000}},
-            f"expected `{INPUT}.transcription.prompt` as Unicode text, got [5, 5, 5, 5, 5, 5, ...]",
+            f"`{INPUT}.transcription.prompt`: expected `str | null`, got [5, 5, 5, 5, 5, 5, ...]",
         ),
     ],
     ids=["range", "type", "long"],

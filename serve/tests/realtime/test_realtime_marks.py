@@ -125,7 +125,7 @@ def test_a_mark_has_a_short_name(client, streams, name):
     (message,) = client("wlk.mark", id=name)
 
     assert [] == streams
-    assert ("invalid_type", "id") == (message["error"]["code"], message["error"]["param"])
+    assert ("invalid_value", "id") == (message["error"]["code"], message["error"]["param"])
 
 
 def test_a_model_card_declares_the_backend(card):

@@ -8,12 +8,13 @@ import hashlib
 import hmac
 import json
 import os
-import reprlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import attrs
+import msgspec
+from msgspec import Meta
 
-from wlk_serve.errors import invalid
+from wlk_serve.errors import converted, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["PREFIX", "Client", "ClientSecrets", "parse_secret_request"]
 
 PREFIX = "ek_"
-_SECONDS = (10, 7200)
-_DEFAULT_SECONDS = 600
 _MAX_SESSION_CHARACTERS = 2048  # a secret travels in a header
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
-Json: TypeAlias = "dict[str, Any]"
+Json: TypeAlias = dict[str, Any]
 
 
 @attrs.frozen(kw_only=True)
@@ -87,6 +86,15 @@ class ClientSecrets:
         return Client(session=session, key_id=key_id) if now < expires_at else None
 
 
+class _Lifetime(msgspec.Struct):
+    seconds: Annotated[int, Meta(ge=10, le=7200)] = 600
+
+
+class _SecretRequest(msgspec.Struct):
+    session: Json | None = None
+    expires_after: _Lifetime | None = None
+
+
 def parse_secret_request(body: object) -> tuple[Json, int]:
     """
     Return the session of a decoded JSON *body*, and for how many seconds its secret is valid.
@@ -95,20 +103,8 @@ def parse_secret_request(body: object) -> tuple[Json, int]:
         RequestError: a field has a wrong value.
 
     """
-    fields = _object(body, "body")
-    after = _object(fields.get("expires_after") or {}, "expires_after")
-    seconds = after.get("seconds", _DEFAULT_SECONDS)
-    is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
-    if not is_whole or not _SECONDS[0] <= seconds <= _SECONDS[1]:
-        expected = f"from {_SECONDS[0]} to {_SECONDS[1]}"
-        raise invalid("expires_after.seconds", expected, reprlib.repr(seconds))
-    session = _object(fields.get("session") or {}, "session")
+    request: _SecretRequest = converted(body, _SecretRequest)
+    session = request.session or {}
     if len(json.dumps(session)) > _MAX_SESSION_CHARACTERS:
         raise invalid("session", f"of at most {_MAX_SESSION_CHARACTERS} characters of JSON")
-    return session, seconds
-
-
-def _object(value: object, name: str) -> Json:
-    if not isinstance(value, dict):
-        raise invalid(name, "as an object", reprlib.repr(value), code="invalid_type")
-    return value
+    return session, (request.expires_after or _Lifetime()).seconds

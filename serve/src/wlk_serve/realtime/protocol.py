@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import binascii
 from collections import deque
 import itertools
 from itertools import takewhile
-import json
 import reprlib
 import secrets
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
+import msgspec
+from msgspec import Meta
 
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import (
@@ -25,7 +25,7 @@ from wlk_core.session.events import (
     SpeakerTurn,
     SpeechStarted,
 )
-from wlk_serve.errors import RequestError, as_request_error, invalid
+from wlk_serve.errors import RequestError, as_request_error, converted, invalid
 from wlk_serve.realtime.config import (
     HYPOTHESIS,
     LOGPROBS,
@@ -122,7 +122,7 @@ class RealtimeProtocol:
                 return []
             kind, fields = self._parse(data)
             if kind == _APPEND:
-                self._append(_decoded(fields.get("audio")))
+                self._append(converted(fields.get("audio"), bytes, "audio"))
                 return []
             return self._out(list(self._apply(kind, fields)))
         except WLKError as error:
@@ -157,7 +157,7 @@ class RealtimeProtocol:
     def _parse(self, text: str) -> tuple[str, Message]:
         """Return the type, which need not exist, and the fields of a message."""
         try:
-            fields = json.loads(text)
+            fields = msgspec.json.decode(text)
         except (ValueError, RecursionError):
             raise RequestError(
                 f"expected a message of JSON, got {reprlib.repr(text)}", code="invalid_json"
@@ -194,10 +194,7 @@ class RealtimeProtocol:
             return
         has_marks = MARKS in self._config.include
         if kind == _MARK and has_marks:
-            name = fields.get("id")
-            if not isinstance(name, str) or len(name) > _MAX_ID_CHARACTERS:
-                expected = f"as a string of up to {_MAX_ID_CHARACTERS} characters"
-                raise invalid("id", expected, code="invalid_type")
+            converted(fields.get("id"), Annotated[str, Meta(max_length=_MAX_ID_CHARACTERS)], "id")
         if not self._takes_more():
             return
         match kind:
@@ -392,16 +389,6 @@ class RealtimeProtocol:
 
 def _error(error: RequestError, event_id: str | None) -> Message:
     return {"type": "error", "error": {**error.record(), "event_id": event_id}}
-
-
-def _decoded(audio: object) -> bytes:
-    """Return the bytes of base64 text."""
-    if not isinstance(audio, str):
-        raise invalid("audio", "as base64 text", reprlib.repr(audio), code="invalid_type")
-    try:
-        return binascii.a2b_base64(audio, strict_mode=True)
-    except ValueError:  # also of text that is not ASCII
-        raise invalid("audio", "as base64 text", reprlib.repr(audio)) from None
 
 
 def _token_record(token: ASRToken) -> dict[str, Any]:

@@ -82,16 +82,18 @@ def invalid(
     return RequestError(message, code=code, param=param)
 
 
-def converted(value: Any, kind: Any, name: str = "") -> Any:
+def converted(value: Any, kind: Any, name: str = "", *, is_text: bool = False) -> Any:
     """
     Return decoded JSON, the field *name* of a message, as an object of *kind*.
+
+    A value that *is_text* may be a number or a truth value in text.
 
     Raises:
         RequestError: a field in it, which is named by its path, does not fit.
 
     """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`")

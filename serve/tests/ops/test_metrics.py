@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 import logging
-import sys
 
 import pytest
 
@@ -33,7 +32,6 @@ def clock():
 @pytest.fixture
 def metrics():
     """Return new metrics."""
-    pytest.importorskip("prometheus_client")
     return Metrics()
 
 
@@ -110,17 +108,3 @@ def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, cap
         "session sess_1 protocol=realtime key=ab12 seconds=3.0 audio=2.5 words=1 losses=1 "
         "latency_p95=0.25 end=1000"
     )
-
-
-def test_without_the_library_nothing_is_counted(monkeypatch, clock, token):
-    """The page of metrics names the command that installs it."""
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    metrics = Metrics()
-    record = SessionFigures(metrics, protocol="rest", session_id="a", key_id="", clock=clock)
-    record.add_events([Commit((token("zero"),), 1.0)], 0.0, deque())
-    record.finish("200")
-
-    with pytest.raises(RequestError) as caught:
-        metrics.render()
-    assert (404, "metrics_not_installed") == (caught.value.status, caught.value.code)
-    assert "pip install 'wlk-serve[metrics]'" in str(caught.value)

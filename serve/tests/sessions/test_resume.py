@@ -86,7 +86,7 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused():
     assert [100] == [message["wlk_seq"] for message in decoded(log.resume(99, 0))[1:]]
 
 
-@pytest.mark.parametrize("text", ["-1", "1.5", "x", "²", "1" * 19])
+@pytest.mark.parametrize("text", ["-1", "1.5", "x", "²", "1" * 5000])
 def test_a_last_number_is_a_whole_one(card, text):
     """The field is named."""
     (route,) = wlk_protocols()

@@ -1,4 +1,4 @@
-"""What the server counts for Prometheus, where its client library is installed."""
+"""What the server counts for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from importlib.metadata import version
 import platform
 from typing import TYPE_CHECKING, Any
 
-from wlk_serve.errors import RequestError
+import prometheus_client as library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from wlk_serve.errors import RequestError
 
 __all__ = ["Metrics"]
 
@@ -18,34 +20,13 @@ _LATENCY_BUCKETS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)  #
 _STEP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # seconds
 _BACKLOG_BUCKETS = (0, 0.5, 1, 2, 5, 10, 30, 60, 120, 900)  # seconds of audio
 _SESSION_BUCKETS = (0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200, 21_600)  # seconds
-_NOT_INSTALLED = "metrics need prometheus-client; install it with: pip install 'wlk-serve[metrics]'"
-
-
-class _NotInstalled:
-    """Stand for `prometheus_client` and for its metrics: everything can be called."""
-
-    def __getattr__(self, _name: str) -> _NotInstalled:
-        return self
-
-    def __call__(self, *_arguments: object, **_options: object) -> _NotInstalled:
-        return self
 
 
 class Metrics:
-    """
-    The metrics of one server; may be updated from any thread.
-
-    Without the package prometheus-client nothing is counted.
-    """
+    """The metrics of one server; may be updated from any thread."""
 
     def __init__(self) -> None:
-        try:
-            import prometheus_client  # noqa: PLC0415 -- it is an extra
-        except ImportError:
-            self._library: Any = _NotInstalled()
-        else:
-            self._library = prometheus_client
-        library, self._registry = self._library, self._library.CollectorRegistry()
+        self._registry = library.CollectorRegistry()
 
         def new(kind: Any, name: str, about: str, labels: Sequence[str] = (), **more: Any) -> Any:
             return kind(f"wlk_{name}", about, labels, registry=self._registry, **more)
@@ -78,8 +59,8 @@ class Metrics:
         self.send_queue_full = new(
             library.Counter, "ws_outbox_full", "Sockets closed because their client is too slow"
         )
-        for collector in ("ProcessCollector", "GCCollector"):
-            getattr(library, collector)(registry=self._registry)
+        library.ProcessCollector(registry=self._registry)
+        library.GCCollector(registry=self._registry)
         build = {"version": version("wlk-serve"), "python": platform.python_version()}
         new(library.Info, "build", "Versions of the server").info(build)
         self._errors = new(library.Counter, "errors", "Errors", ("code",))
@@ -95,14 +76,5 @@ class Metrics:
         self._errors.labels(code or "none").inc()
 
     def render(self) -> tuple[bytes, str]:
-        """
-        Return the text of all metrics and its media type.
-
-        Raises:
-            RequestError: prometheus-client is not installed.
-
-        """
-        if isinstance(self._library, _NotInstalled):
-            raise RequestError(_NOT_INSTALLED, status=404, code="metrics_not_installed")
-        text: bytes = self._library.generate_latest(self._registry)
-        return text, self._library.CONTENT_TYPE_LATEST
+        """Return the text of all metrics and its media type."""
+        return library.generate_latest(self._registry), library.CONTENT_TYPE_LATEST

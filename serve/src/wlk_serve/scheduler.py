@@ -19,7 +19,6 @@ from wlk_serve.errors import as_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from wlk_core.session import Session
     from wlk_core.session.events import Event
@@ -104,15 +103,15 @@ class Attachment:
             self.due_times.receive(scheduler.clock(), max(0.0, seconds))
             scheduler.enqueue(self)
 
-    def detach(self, *, wait: bool = True) -> None:
+    def detach(self) -> None:
         """
         Stop stepping the session, as after a disconnect; may be called again.
 
-        No call of `on_events` begins once it returns.  With `wait` it returns after the step that
-        runs, unless it is called in it; then the processor can be closed.  From an event loop:
+        No call of `on_events` begins once it returns.  It returns after the step that runs, unless
+        it is called in it; then the processor can be closed.  From an event loop:
         ``await asyncio.to_thread(attachment.detach)``.
         """
-        self._scheduler.drop(self, waits=wait)
+        self._scheduler.drop(self, waits=True)
 
     def publish(self, events: list[Event]) -> None:
         """Hand *events* to the consumer."""
@@ -121,7 +120,7 @@ class Attachment:
                 self._call(partial(self._deliver, events))
             except RuntimeError:  # the event loop of the consumer is closed
                 _LOGGER.warning("a session lost its consumer and is detached", exc_info=True)
-                self.detach(wait=False)
+                self._scheduler.drop(self, waits=False)
 
     def _deliver(self, events: list[Event]) -> None:
         if not self.is_detached:
@@ -129,7 +128,7 @@ class Attachment:
                 self._on_events(events)
             except Exception:
                 _LOGGER.exception("the callback of a session raised; the session is detached")
-                self.detach(wait=False)
+                self._scheduler.drop(self, waits=False)
 
 
 class Scheduler:
@@ -279,12 +278,7 @@ class Scheduler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def drop(self, attachment: Attachment, *, waits: bool) -> None:

@@ -305,15 +305,18 @@ class RealtimeProtocol:
                 yield from self._end_speakers()
 
     def _apply_speakers(self, event: Event) -> Iterator[Message]:
+        if (speakers := self._items.speakers) is None:
+            return
         match event:
             case SpeakerTurn(span):
-                yield from self._items.find_speaker(span)
+                speakers.add_span(span)
             case Endpoint():
-                self._items.advance(event.time)
+                speakers.advance(event.time)
             case Failure(error=BackendError(retryable=False), is_final=False):
+                speakers.settle()
                 self._speaker_delay = None  # an error event would end some clients
-                yield from self._items.settle_speakers()
                 yield self._session_message("session.updated")
+        yield from self._items.segments()
 
     def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
         gate = self._audio.segment.settings.gate
@@ -347,8 +350,10 @@ class RealtimeProtocol:
 
     def _end_speakers(self) -> Iterator[Message]:
         """Send the segments of everything completed, because its diarizer has ended."""
-        yield from self._items.settle_speakers()
-        self._items.begin_speakers()
+        if (speakers := self._items.speakers) is not None:
+            speakers.settle()
+            yield from self._items.segments()
+            speakers.begin()
 
     def _complete_uncommitted(self) -> Iterator[Message]:
         has_vad = self._config.turn_detection is not None

@@ -3,6 +3,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
+from wlk_serve.sessions import messages
 from wlk_serve.sessions.messages import SendQueue, encoded
 
 
@@ -43,28 +46,31 @@ def test_a_newer_hypothesis_replaces_the_one_that_waits():
     assert [1, 2, 3, 4] == drained(queue)
 
 
-def test_a_message_of_any_length_is_sent():
+def test_a_message_of_any_length_is_sent(monkeypatch):
     """The transcript of an hour is longer than the bound, and still one message."""
-    queue = SendQueue(max_characters=10)
+    monkeypatch.setattr(messages, "_MAX_CHARACTERS", 10)
+    queue = SendQueue()
     queue.put([message("completed", 1)])
     queue.close()
 
     assert [1] == drained(queue)
 
 
-def test_a_queue_that_is_full_ends():
+@pytest.mark.parametrize(("name", "limit"), [("_MAX_MESSAGES", 2), ("_MAX_CHARACTERS", 40)])
+def test_a_queue_that_is_full_ends(monkeypatch, name, limit):
     """A client that reads too slowly is closed instead of losing a message in the middle."""
-    for limits in ({"max_messages": 2}, {"max_characters": 40}):
-        queue = SendQueue(**limits)
-        queue.put([message("delta", number) for number in range(3)])
+    monkeypatch.setattr(messages, name, limit)
+    queue = SendQueue()
+    queue.put([message("delta", number) for number in range(3)])
 
-        assert queue.is_full
-        assert [] == drained(queue)
+    assert queue.is_full
+    assert [] == drained(queue)
 
 
-def test_a_queue_is_crowded_from_half_of_its_messages_on():
+def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
     """The client that causes them is not read until some are taken, or none will be any more."""
-    queue = SendQueue(max_messages=4)
+    monkeypatch.setattr(messages, "_MAX_MESSAGES", 4)
+    queue = SendQueue()
     queue.put([message("delta", 0)])
     before = queue.is_crowded
     queue.put([message("delta", 1)])

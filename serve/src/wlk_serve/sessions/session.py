@@ -117,7 +117,7 @@ class ClientSession:
         missed = self.log.resume(last, self.audio.samples)
         self.audio.rewind()  # its client sends it again
         if self._queue is not None:
-            self._queue.close(TAKEN_OVER)
+            self._queue.close(drops=True)
         if self._on_over is not None:
             self._stop_waiting()
         self._last_message = self._loop.time()
@@ -125,29 +125,33 @@ class ClientSession:
         self._stop_if_over()
         return self._queue
 
-    def detach(self, queue: SendQueue, code: int | None) -> None:
+    def detach(self, queue: SendQueue, code: int | None) -> int:
         """
-        Detach the socket of *queue*, if it is still attached, and wait for another if one may come.
+        Detach the socket of *queue*; return the code that closes it.  Another one may come.
 
         *code* is that of the client, None where the server closed the socket.  A session that is
         over waits once, because a client that fetches its last words again and again would keep it
         for ever.
         """
         if queue is not self._queue:
-            return  # another socket has taken the session over
+            return TAKEN_OVER
         self._queue = None
         self.audio.drop_waiting()
-        own_code = OVERLOADED if queue.is_full else self.close_code
+        own_code = self.close_code
+        if queue.is_full:
+            own_code = OVERLOADED
+            self.figures.metrics.send_queue_full.inc()
         self._outcome = str(own_code if code is None else code)
         if self.log is None or code in _DELIBERATE:
             self.close()
-            return
+            return own_code
         if code is None and not queue.is_full:
             self._stop()  # the client may not have received the last words
         elif self._on_over is not None:
             self.figures.set_state("waiting")
         if self._patience is None and self._on_closed is not None:
             self._patience = self._loop.call_later(RESUME_SECONDS / 2, self._wait_on)
+        return own_code
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""

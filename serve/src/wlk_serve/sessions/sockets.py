@@ -217,13 +217,7 @@ async def serve_session(
             elif isinstance(result, Exception):
                 _LOGGER.error("a session failed", exc_info=result)
                 session.fail()
-        code = session.close_code
-        if queue.close_code is not None:
-            code = queue.close_code
-        elif queue.is_full:
-            session.figures.metrics.send_queue_full.inc()
-            code = OVERLOADED
-        session.detach(queue, client_code)
+        code = session.detach(queue, client_code)
         if client_code is None:
             await _close(socket, code)
 

@@ -76,9 +76,6 @@ class Usage:
 
     def __init__(self, limits: Limits) -> None:
         self._lock = threading.Lock()
-        self._is_limited = not math.isinf(
-            min(limits.audio_per_minute, limits.audio_per_minute_per_key)
-        )
         self._per_key = limits.audio_per_minute_per_key
         self._all = Budget(limits.audio_per_minute)
         self._of_key: dict[str, Budget] = {}
@@ -91,7 +88,7 @@ class Usage:
             RequestError: nothing is left of a budget (429); nothing was counted.
 
         """
-        if not (seconds and self._is_limited):
+        if not seconds:
             return
         with self._lock:
             if key_id not in self._of_key:

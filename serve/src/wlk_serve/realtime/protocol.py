@@ -51,7 +51,6 @@ _MAX_ID_CHARACTERS = 200  # of a mark
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"  # the client's event
 _END = "wlk.end"  # the client's event that no more audio comes
-_MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
 
 def _random_id(prefix: str) -> str:
@@ -209,13 +208,12 @@ class RealtimeProtocol:
             case _ if kind == _MARK and has_marks:
                 self._audio.mark(fields["id"])
             case _:
-                known = kind.startswith(_MEANINGLESS)
                 remedy = f' without include: ["{MARKS}"]' if kind == _MARK else ""
                 if kind == "transcription_session.update":  # the beta, which OpenAI ended in 2026
                     remedy = "; send session.update"
                 raise RequestError(
                     f"a transcription session does not take {kind[:100]!r}{remedy}",
-                    code="unsupported_event" if known else "invalid_event",
+                    code="invalid_event",
                     param="type",
                 )
 

@@ -150,18 +150,13 @@ class SessionAudio:
         """
         data = self._rest + data
         whole = len(data) - len(data) % SAMPLE_BYTES[self.settings.encoding]
-        if whole and self.open_segment is not None:
-            self._receive(data[:whole])
-        elif whole:
-            self._wait(partial(self._receive, data[:whole]))
+        if whole:
+            self._when_open(partial(self._receive, data[:whole]))
         self._rest = data[whole:]
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        if self.open_segment is not None:
-            self._mark(name)
-        else:
-            self._wait(partial(self._mark, name))
+        self._when_open(partial(self._mark, name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -248,7 +243,10 @@ class SessionAudio:
             segment.stream.close()
         self.segments.clear()
 
-    def _wait(self, action: Callable[[], object]) -> None:
+    def _when_open(self, action: Callable[[], object]) -> None:
+        if self.open_segment is not None:
+            action()
+            return
         self._check_count()
         self._waiting.append(action)
 

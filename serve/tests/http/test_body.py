@@ -36,11 +36,6 @@ def read_body(request, max_bytes):
     return asyncio.run(read())
 
 
-def test_a_body_is_the_sum_of_its_parts():
-    """Empty ones too."""
-    assert b"{}" == read_body(Request([b"{", b"", b"}"]), 2)
-
-
 @pytest.mark.parametrize(
     "request_", [Request([b"12", b"3"]), Request([], {"content-length": "3"})], ids=["sent", "told"]
 )

@@ -112,21 +112,6 @@ async def begun(backend):
     assert await asyncio.to_thread(backend.begun.wait, WAIT)
 
 
-def test_the_event_loop_goes_on_while_a_backend_opens_a_stream(service, backend):
-    """A server that does not answer stops no other session, because the loop releases it here."""
-
-    async def run():
-        opening = asyncio.create_task(service.open_stream(CONFIG, nothing))
-        await begun(backend)
-        backend.released.set()
-        stream = await opening
-        is_stepped = len(service._scheduler) == 1
-        stream.close()
-        return is_stepped
-
-    assert asyncio.run(run())
-
-
 @pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
 def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     service, backend, monkeypatch, max_call_seconds, is_ready
@@ -300,24 +285,6 @@ def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
     with pytest.raises(StreamClosed):
         asyncio.run(service.open_stream(CONFIG, nothing))
     assert backend.closed.wait(WAIT)
-
-
-def test_a_stream_whose_gate_cannot_be_opened_is_closed(scripted, backend, monkeypatch):
-    """Its diarizer as well."""
-    diarizer = ScriptedDiarizer([])
-    backend.released.set()
-
-    def failing_detector():
-        raise BackendError("no memory")
-
-    monkeypatch.setattr("wlk_serve.models.service.SileroDetector", failing_detector)
-    with closing(Service(backend, scripted[1], open_diarizer=lambda: diarizer)) as service:
-        config = attrs.evolve(CONFIG, leaves_out_pauses=True)
-        with pytest.raises(BackendError, match="no memory"):
-            asyncio.run(service.open_stream(config, nothing))
-
-    assert backend.closed.is_set()
-    assert diarizer.is_closed
 
 
 def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(

@@ -28,24 +28,6 @@ class WaitingSession:
         self.ended.set()
 
 
-def test_more_sessions_than_the_limit_are_refused_until_one_ends():
-    """The refusal has the time of the next attempt."""
-    sessions = RunningSessions(1)
-    with (
-        sessions.entered(WaitingSession()),
-        pytest.raises(RequestError) as caught,
-        sessions.entered(WaitingSession()),
-    ):
-        pass
-
-    assert (503, "server_overloaded", 5) == (
-        caught.value.status,
-        caught.value.code,
-        caught.value.retry_after,
-    )
-    sessions.check()
-
-
 def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
     """It returns when the last session has delivered its words."""
 

@@ -234,14 +234,6 @@ def test_binary_audio_is_an_append(protocol, client, streams):
     )
 
 
-def test_half_a_sample_is_an_error(protocol, client):
-    """Nothing of the message is taken."""
-    client("session.update", session={})
-
-    assert "invalid_value" == only_error(protocol.receive(bytes(3)))[0]
-    assert 0 == protocol.audio.samples
-
-
 def test_messages_after_the_server_ended_the_session_are_ignored(protocol, client):
     """An error before the last words would end some clients."""
     client("session.update", session={})

@@ -134,9 +134,3 @@ def test_the_message_has_the_value_that_came(update, fields, message):
         update(**fields)
 
     assert message == str(caught.value)
-
-
-@pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
-def test_rates_of_telephones_to_browsers_are_accepted(update, rate):
-    """OpenAI's own API takes 24 kHz only."""
-    assert rate == update(format={"type": "audio/pcm", "rate": rate}).format.rate

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from wlk_serve.scheduler import DueTimes
-
-
-def test_audio_that_comes_in_real_time_is_due_on_its_arrival():
-    """A tenth of a second every tenth of a second, and jitter of less than the burst."""
-    due = DueTimes(burst_seconds=2.0)
-    now = 0.0
-    for i in range(1, 100):
-        now = max(now, 50.0 + 0.1 * i + (1.5 if i % 30 == 9 else 0.0))
-        due.receive(now, 0.1)
-
-        assert now == pytest.approx(due.due(waiting=0.1))
 
 
 def test_the_oldest_audio_that_waits_decides():

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import base64
-
 import pytest
 
 from wlk_core.errors import BackendError
@@ -16,17 +14,17 @@ from wlk_core.session.events import (
 )
 from wlk_core.tokens import Transcript
 
+from .conftest import MANUAL, SECOND
+
+FAILED = "conversation.item.input_audio_transcription.failed"
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
-MANUAL = {"audio": {"input": {"turn_detection": None}}}
-SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+DETECTION = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
 
 
-@pytest.fixture
-def manual(client):
-    """Return the client of a session in which the client commits."""
-    client("session.update", session=MANUAL)
-    return client
+def language(name):
+    """Return a session with another language, which needs another stream."""
+    return {"audio": {"input": {"transcription": {"language": name}}}}
 
 
 def types(messages):
@@ -250,3 +248,50 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
     assert [] == manual("wlk.end")
     for late in (manual("input_audio_buffer.append", audio=SECOND), protocol.receive(bytes(2))):
         assert ("session_expired", None) == only_error(late)
+
+
+@pytest.mark.parametrize(("first", "text"), [(" un", "zero un"), ("un", "zero un"), (".", "zero.")])
+def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, first, text):
+    """A commit covers all audio since the last one, of two streams here, whose words stay apart."""
+    manual("append", audio=SECOND)
+    manual("session.update", session=language("fr"))
+    manual("append", audio=SECOND)
+    messages = manual("commit")
+    messages += protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), end()])
+    events = [Commit((token(first),), 1.0), Endpoint(1.0, "commit", 1.0)]
+    messages += protocol.handle(streams[1], events)
+
+    assert [text] == [each["transcript"] for each in messages if each["type"] == COMPLETED]
+
+
+@pytest.mark.parametrize("session", [MANUAL, DETECTION], ids=["manual", "detection"])
+def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, streams, session):
+    """The item is reported once, as one that failed."""
+    client("session.update", session=session)
+    client("append", audio=SECOND)
+    client("session.update", session=language("fr"))
+    client("commit")
+    failure = Failure(BackendError("the engine broke"), is_final=True, audio_time=1.0)
+
+    (message,) = protocol.handle(streams[0], [failure, end()])
+
+    assert (FAILED, "item_1") == (message["type"], message["item_id"])
+
+
+def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, protocol, streams):
+    """The configuration stays, its audio is taken, and another attempt later succeeds."""
+    for name in ("en", "fr", "en", "fr"):
+        manual("session.update", session=language(name))
+        manual("append", audio=SECOND)
+
+    (error,) = manual("session.update", session=language("en"))
+    assert [] == manual("append", audio=SECOND)
+    protocol.handle(streams[0], [end()])
+    (updated,) = manual("session.update", session=language("en"))
+
+    assert ("rate_limit_error", "rate_limit_exceeded") == (
+        error["error"]["type"], error["error"]["code"],
+    )  # fmt: skip
+    assert [("receive", 48_000)] * 2 == streams[3].calls[:2]
+    assert "en" == updated["session"]["audio"]["input"]["transcription"]["language"]
+    assert 4 == len(streams)

@@ -313,31 +313,6 @@ def test_a_callback_may_detach_its_own_session(manual, open_ungated, speech):
     assert 0 == len(manual)
 
 
-def test_a_callback_can_run_on_an_event_loop(new_consumer, open_ungated, speech, text):
-    """Where the program wants it: the loop calls it, no other thread."""
-
-    async def main():
-        ended, received = asyncio.Event(), new_consumer()
-
-        def on_events(events):
-            received(events)
-            if received.ended.is_set():
-                ended.set()
-
-        session = open_ungated()
-        session.receive(speech)
-        session.end_audio()
-        loop = asyncio.get_running_loop()
-        with Scheduler(workers=1) as scheduler:
-            scheduler.attach(session, on_events, call=loop.call_soon_threadsafe)
-            await asyncio.wait_for(ended.wait(), WAIT)
-        return received
-
-    received = asyncio.run(main())
-    assert text == received.text
-    assert {threading.current_thread().name} == received.threads
-
-
 def test_a_session_whose_event_loop_is_closed_is_detached(manual, open_ungated, speech):
     """Its scheduler goes on."""
     session = open_ungated()

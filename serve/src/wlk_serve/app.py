@@ -20,9 +20,8 @@ from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error, error_response
-from wlk_serve.http.admission import Admission, header_keys
+from wlk_serve.http.admission import Admission, Client, header_keys, parse_secret_request
 from wlk_serve.http.body import body_parts
-from wlk_serve.http.client_secrets import Client, parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wlk_core.session import Session
     from wlk_core.session.events import Event
-    from wlk_serve.transcriptions.recording import RecordingSession
+    from wlk_serve.models.stream import RecordingSession
 
 __all__ = ["Attachment", "DueTimes", "Scheduler"]
 

@@ -6,7 +6,7 @@ from hypothesis import given, strategies
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.http.client_secrets import Client, ClientSecrets, parse_secret_request
+from wlk_serve.http.admission import Client, ClientSecrets, parse_secret_request
 
 SESSION = {"audio": {"input": {"turn_detection": None}}}
 

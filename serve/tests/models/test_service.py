@@ -233,7 +233,7 @@ def test_a_recording_is_decoded_no_further_than_its_events_are_read(
     service, backend, recording, monkeypatch
 ):
     """A client that reads slowly would let the events of hours wait in memory."""
-    monkeypatch.setattr("wlk_serve.transcriptions.recording._MAX_WAITING", 2)
+    monkeypatch.setattr("wlk_serve.models.stream._MAX_WAITING", 2)
     backend.released.set()
     content, length = recording
     used = []

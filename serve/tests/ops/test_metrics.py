@@ -9,8 +9,7 @@ import pytest
 
 from wlk_core.session.events import Commit, Endpoint
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.metrics import Metrics
-from wlk_serve.ops.records import SessionFigures
+from wlk_serve.ops.metrics import Metrics, SessionFigures
 
 
 class Clock:
@@ -95,7 +94,7 @@ def test_a_refusal_is_no_error(metrics):
 def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, caplog, monkeypatch):
     """It is written once, at the end."""
     # Tools that other tests run disable the loggers that exist.
-    monkeypatch.setattr("wlk_serve.ops.records._LOGGER.disabled", False)
+    monkeypatch.setattr("wlk_serve.ops.metrics._LOGGER.disabled", False)
     record.add_audio(2.5)
     record.add_events([Commit((token("secret", end=1.0),), 1.25)], 0.0, deque())
     record.set_state("waiting")

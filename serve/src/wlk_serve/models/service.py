@@ -20,10 +20,9 @@ from wlk_core.session import End, Failure, Session
 from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
 from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import ServedStream, StreamSettings
+from wlk_serve.models.stream import RecordingSession, ServedStream, StreamSettings
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.transcriptions.recording import RecordingSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping

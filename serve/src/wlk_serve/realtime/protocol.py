@@ -209,8 +209,6 @@ class RealtimeProtocol:
                 self._audio.mark(fields["id"])
             case _:
                 remedy = f' without include: ["{MARKS}"]' if kind == _MARK else ""
-                if kind == "transcription_session.update":  # the beta, which OpenAI ended in 2026
-                    remedy = "; send session.update"
                 raise RequestError(
                     f"a transcription session does not take {kind[:100]!r}{remedy}",
                     code="invalid_event",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error
-from wlk_serve.ops.records import SessionFigures
+from wlk_serve.ops.metrics import SessionFigures
 from wlk_serve.protocols import SessionInfo
 from wlk_serve.sessions.audio import SessionAudio
 from wlk_serve.sessions.messages import (

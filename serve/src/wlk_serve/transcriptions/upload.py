@@ -15,7 +15,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
 from wlk_serve.http.body import body_parts
-from wlk_serve.ops.records import SessionFigures
+from wlk_serve.ops.metrics import SessionFigures
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Iterator

@@ -332,23 +332,19 @@ class Service:
         )
 
     async def _run_canary(self) -> None:
-        ended = asyncio.get_running_loop().create_future()
-
-        def on_events(_stream: ServedStream, events: list[Event]) -> None:
-            for event in events:
-                if ended.done():
-                    return
-                if isinstance(event, Failure) and event.is_final:
-                    ended.set_exception(event.error)
-                elif isinstance(event, End):
-                    ended.set_result(None)
-
+        found: asyncio.Queue[list[Event]] = asyncio.Queue()
         settings = StreamSettings(language=self.card.language, leaves_out_pauses=False)
-        stream = await self.open_stream(settings, on_events, has_speakers=False)
+        stream = await self.open_stream(
+            settings, lambda _stream, events: found.put_nowait(events), has_speakers=False
+        )
+        event: Event | None = None
         try:
             stream.receive(bytes(2 * round(_CANARY_SECONDS * SAMPLE_RATE)))
             stream.end_audio()
-            await ended
+            while not isinstance(event, End):
+                for event in await found.get():
+                    if isinstance(event, Failure) and event.is_final:
+                        raise event.error
         finally:
             stream.close()
 

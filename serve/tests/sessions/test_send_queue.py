@@ -26,16 +26,6 @@ def drained(queue):
     return asyncio.run(take())
 
 
-def test_messages_come_in_their_order_until_the_end():
-    """What waits when the queue is closed is still delivered."""
-    queue = SendQueue()
-    queue.put([message("delta", 1), message("completed", 2)])
-    queue.close()
-    queue.put([message("delta", 3)])
-
-    assert [1, 2] == drained(queue)
-
-
 def test_a_newer_hypothesis_replaces_the_one_that_waits():
     """Text that may change is sent in its newest form only; deltas are never replaced."""
     queue = SendQueue({"wlk.hypothesis"})

@@ -11,12 +11,16 @@ END = '{"type": "wlk.end"}'
 MANUAL = '{"type": "session.update", "session": {"audio": {"input": {"turn_detection": null}}}}'
 
 
-@pytest.fixture
-def shut_down(open_session):
-    """Return a function that lets a session receive a message and a shutdown; see `run`."""
+@pytest.mark.parametrize(
+    ("message", "is_resumable", "code", "cuts"),
+    [(MANUAL, True, 1012, 1), (MANUAL, False, 1012, 0), (END, True, 1000, 0)],
+)
+def test_only_a_session_that_goes_on_is_cut_and_closed_for_a_restart(
+    open_session, message, is_resumable, code, cuts
+):
+    """A client that keeps its audio may have the cut word recognised again; others know no cut."""
 
-    async def run(message, is_resumable):
-        """Return the types of the last messages and the close code."""
+    async def run():
         session = open_session(is_resumable=is_resumable)
         queue = session.begin()
         await session.receive(queue, message)
@@ -24,26 +28,7 @@ def shut_down(open_session):
         types = []
         while (text := await queue.get()) is not None:
             types.append(json.loads(text)["type"])
-        code = session.close_code
         session.close()
-        return types, code
+        return types.count("wlk.cut"), session.close_code
 
-    return lambda message, *, is_resumable=True: asyncio.run(run(message, is_resumable))
-
-
-@pytest.mark.parametrize(("message", "code"), [(END, 1000), (MANUAL, 1012)])
-def test_only_a_session_that_goes_on_is_closed_for_a_restart(shut_down, message, code):
-    """A client that ended its session need not come back."""
-    assert code == shut_down(message)[1]
-
-
-@pytest.mark.parametrize(
-    ("message", "is_resumable", "cuts"), [(MANUAL, True, 1), (MANUAL, False, 0), (END, True, 0)]
-)
-def test_only_a_client_that_keeps_its_audio_is_sent_where_the_server_cut_it(
-    shut_down, message, is_resumable, cuts
-):
-    """It may have the cut word recognised again; other clients know no such event."""
-    types, _ = shut_down(message, is_resumable=is_resumable)
-
-    assert cuts == types.count("wlk.cut")
+    assert (cuts, code) == asyncio.run(run())

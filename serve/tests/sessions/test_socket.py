@@ -10,6 +10,10 @@ import pytest
 
 from wlk_serve.sessions.sockets import serve_session
 
+from .conftest import APPEND, turns
+
+WAIT = 60.0  # seconds after which a test that waits has failed
+
 
 @attrs.define(eq=False)
 class Socket:
@@ -21,17 +25,18 @@ class Socket:
 
     sends: float
     messages: float
+    text: str = "{}"  # which is answered by an error
     error: Exception | None = None
     close_code: int | None = None
     taken: list = attrs.field(factory=list)
 
     async def receive(self):
-        """Return a message that is answered by an error, or wait for ever."""
+        """Return a message, or wait for ever."""
         await asyncio.sleep(0)
         if self.messages <= 0:
             await asyncio.Event().wait()
         self.messages -= 1
-        return {"type": "websocket.receive", "text": "{}"}
+        return {"type": "websocket.receive", "text": self.text}
 
     async def send_text(self, text):
         """Take a message, or take none any more."""
@@ -97,3 +102,19 @@ def test_a_client_that_left_while_it_was_sent_a_message_may_come_back(run, caplo
 
     assert run(socket, is_resumable=True)
     assert (None, []) == (socket.close_code, [r for r in caplog.records if r.levelname == "ERROR"])
+
+
+def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session, opener):
+    """Its socket is closed for a restart, and the opening is cancelled."""
+
+    async def run():
+        client = Socket(sends=math.inf, messages=1, text=APPEND)
+        session = open_session(open_stream=opener.open_stream)
+        serving = asyncio.create_task(serve_session(client, session, session.begin()))
+        await turns()
+        session.end()
+        async with asyncio.timeout(WAIT):
+            await serving
+        return client.close_code, opener.begun[0].cancelled()
+
+    assert (1012, True) == asyncio.run(run())

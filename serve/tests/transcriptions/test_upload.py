@@ -128,19 +128,6 @@ def test_recordings_of_known_speakers_are_left_out(name):
     assert (name, "") == fields[0]
 
 
-def test_a_full_disk_is_one_error(monkeypatch):
-    """The recording waits there, and not in memory."""
-
-    def refuse(*_arguments, **_options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("starlette.formparsers.SpooledTemporaryFile", refuse)
-    with pytest.raises(RequestError, match="cannot be kept: No space left") as caught:
-        parsed([BODY])
-
-    assert (507, "insufficient_storage") == (caught.value.status, caught.value.code)
-
-
 @pytest.mark.parametrize("end", [Upload.close, None], ids=["shutdown", "client-left"])
 def test_a_transcription_that_nobody_waits_for_is_given_up(end):
     """A client that is there gets 503 before the process ends."""

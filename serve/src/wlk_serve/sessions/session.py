@@ -150,7 +150,7 @@ class ClientSession:
         elif self._on_over is not None:
             self.figures.set_state("waiting")
         if self._patience is None and self._on_closed is not None:
-            self._patience = self._loop.call_later(RESUME_SECONDS / 2, self._wait_on)
+            self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
         return own_code
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
@@ -215,10 +215,6 @@ class ClientSession:
             self._end_with(RequestError(message, status=408, code="idle_timeout"), DONE)
             return
         self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
-
-    def _wait_on(self) -> None:
-        # In two parts: after the process was frozen, a timer ends before any socket is read.
-        self._patience = self._loop.call_later(RESUME_SECONDS / 2, self.close)
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or may come."""

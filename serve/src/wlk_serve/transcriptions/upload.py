@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 import secrets
 from tempfile import SpooledTemporaryFile
 import time
@@ -18,7 +17,7 @@ from wlk_serve.http.body import body_parts
 from wlk_serve.ops.metrics import SessionFigures
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable
 
     from starlette.datastructures import Headers
     from starlette.requests import Request
@@ -69,8 +68,8 @@ class Upload:
         Return the form of *request*, whose owner closes it; its recording waits on disk.
 
         Raises:
-            RequestError: it is malformed (400), as `body_parts` says, or the disk is full (507),
-                or the server shuts down (503).
+            RequestError: it is malformed (400), as `body_parts` says, or the server shuts down
+                (503).
 
         """
         return await _unless({self._ended}, parse_upload(request, self._limits.max_upload_bytes))
@@ -92,12 +91,11 @@ class Upload:
         return cast("BinaryIO", file)
 
     async def _spool(self, request: Request, file: IO[bytes]) -> None:
-        with _kept_on_disk():
-            async for part in body_parts(request, self._limits.max_upload_bytes):
-                await asyncio.to_thread(file.write, part)
-            if not file.tell():
-                raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
-            file.seek(0)
+        async for part in body_parts(request, self._limits.max_upload_bytes):
+            await asyncio.to_thread(file.write, part)
+        if not file.tell():
+            raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
+        file.seek(0)
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
@@ -197,23 +195,9 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
     if not options.get(b"boundary"):
         raise _invalid("the header content-type has no boundary")
     try:
-        with _kept_on_disk():
-            return await _Parser(request.headers, parts).parse()
+        return await _Parser(request.headers, parts).parse()
     except (MultiPartException, ValueError) as error:  # ValueError: of a charset
         raise _invalid(str(getattr(error, "message", error))) from error
-
-
-@contextmanager
-def _kept_on_disk() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RequestError(
-            f"the recording cannot be kept: {error.strerror}",
-            status=507,
-            code="insufficient_storage",
-            retry_after=60,
-        ) from error
 
 
 def recording_of(form: FormData) -> UploadFile:

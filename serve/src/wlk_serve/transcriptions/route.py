@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 import json
-from typing import TYPE_CHECKING, Any
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from starlette.responses import Response, StreamingResponse
 
@@ -13,7 +14,7 @@ from wlk_serve.errors import as_request_error
 from wlk_serve.protocols import Handshake
 from wlk_serve.transcriptions.protocol import parse_form
 from wlk_serve.transcriptions.transcript import Transcript
-from wlk_serve.transcriptions.upload import recording_of
+from wlk_serve.transcriptions.upload import parse_upload, recording_of, spool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["transcribe_body", "transcribe_upload"]
 
+_MEMORY_BYTES = 1 << 20  # of a recording; a larger one waits on disk
+
 
 async def transcribe_upload(
     http_request: Request,
@@ -43,7 +46,8 @@ async def transcribe_upload(
     """
     async with AsyncExitStack() as stack:
         upload = stack.enter_context(uploading)
-        form = await upload.form(http_request)
+        max_bytes = upload.limits.max_upload_bytes
+        form = await upload.receiving(parse_upload(http_request, max_bytes))
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
@@ -86,7 +90,9 @@ async def transcribe_body(
                 card=service.card.named,
             )
         )
-        file = stack.enter_context(await upload.body(http_request))
+        spooled = SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 -- of the stack
+        file = cast("BinaryIO", stack.enter_context(spooled))
+        await upload.receiving(spool(http_request, file, upload.limits.max_upload_bytes))
         events = service.recognize(file, asked.request, upload.use_audio)
         await stack.enter_async_context(aclosing(events))
         transcript = Transcript(asked.request)

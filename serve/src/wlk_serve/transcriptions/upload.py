@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from tempfile import SpooledTemporaryFile
 import time
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.metrics import Metrics
 
-__all__ = ["Upload", "parse_upload", "recording_of"]
+__all__ = ["Upload", "parse_upload", "recording_of", "spool"]
 
 T = TypeVar("T")
 _MAX_FIELDS = 100
@@ -44,7 +43,7 @@ class Upload:
     def __init__(
         self, metrics: Metrics, limits: Limits, usage: Usage, key_id: str, protocol: str = "rest"
     ) -> None:
-        self._limits = limits
+        self.limits = limits
         self._usage = usage
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -63,39 +62,9 @@ class Upload:
         if not self._closed.done():
             self._closed.set_result(None)
 
-    async def form(self, request: Request) -> FormData:
-        """
-        Return the form of *request*, whose owner closes it; its recording waits on disk.
-
-        Raises:
-            RequestError: it is malformed (400), as `body_parts` says, or the server shuts down
-                (503).
-
-        """
-        return await _unless({self._ended}, parse_upload(request, self._limits.max_upload_bytes))
-
-    async def body(self, request: Request) -> BinaryIO:
-        """
-        Return the body of *request*, a recording that waits on disk; its owner closes it.
-
-        Raises:
-            RequestError: it is empty (400), or as `form`.
-
-        """
-        file = SpooledTemporaryFile(max_size=_MAX_FIELD_BYTES)  # noqa: SIM115 -- of the caller
-        try:
-            await _unless({self._ended}, self._spool(request, file))
-        except BaseException:
-            file.close()
-            raise
-        return cast("BinaryIO", file)
-
-    async def _spool(self, request: Request, file: IO[bytes]) -> None:
-        async for part in body_parts(request, self._limits.max_upload_bytes):
-            await asyncio.to_thread(file.write, part)
-        if not file.tell():
-            raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
-        file.seek(0)
+    async def receiving(self, work: Awaitable[T]) -> T:
+        """Return the result of *work*, which reads the body; raises what it does, or 503."""
+        return await _unless({self._ended}, work)
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
@@ -114,7 +83,7 @@ class Upload:
             RequestError: the recording is too long (413), or nothing is left of a budget (429).
 
         """
-        max_seconds = self._limits.max_audio_seconds
+        max_seconds = self.limits.max_audio_seconds
         if self.figures.audio_seconds + seconds > max_seconds:
             raise RequestError(
                 f"the recording is longer than {max_seconds:g} s; send it in parts",
@@ -185,7 +154,15 @@ class _Parser(MultiPartParser):
 
 
 async def parse_upload(request: Request, max_bytes: int) -> FormData:
-    """Return the form of *request*, empty for a body of another type; see `Upload.form`."""
+    """
+    Return the form of *request*, whose owner closes it; its recording waits on disk.
+
+    It is empty for a body of another type.
+
+    Raises:
+        RequestError: it is malformed (400), or as `body_parts` says.
+
+    """
     parts = body_parts(request, max_bytes)
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
@@ -198,6 +175,21 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
         return await _Parser(request.headers, parts).parse()
     except (MultiPartException, ValueError) as error:  # ValueError: of a charset
         raise _invalid(str(getattr(error, "message", error))) from error
+
+
+async def spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
+    """
+    Write the body of *request*, a recording, to *file*, and go to its beginning.
+
+    Raises:
+        RequestError: it is empty (400), or as `body_parts` says.
+
+    """
+    async for part in body_parts(request, max_bytes):
+        await asyncio.to_thread(file.write, part)
+    if not file.tell():
+        raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
+    file.seek(0)
 
 
 def recording_of(form: FormData) -> UploadFile:

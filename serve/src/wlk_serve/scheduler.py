@@ -29,7 +29,6 @@ __all__ = ["Attachment", "DueTimes", "Scheduler"]
 Stepped: TypeAlias = "Session | RecordingSession"
 _LOGGER = logging.getLogger(__name__)
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less
-_BURST_SECONDS = 2.0  # by which audio may come before it was spoken and is due on arrival
 _WINDOW_SECONDS = 10.0  # of the steps whose lateness counts
 _MAX_STEPS = 4096  # newest steps whose lateness is kept, which bounds memory
 _MIN_STEPS = 10  # one for each chunk, from which their lateness is an estimate
@@ -41,20 +40,21 @@ class DueTimes:
     When the waiting audio of a session is due, by the clock of the caller.
 
     Audio is due when it arrives.  Audio that is sent faster than it is spoken is due when it would
-    have been spoken, 2 s earlier at most; so a recording that is sent at once takes no
+    have been spoken, `burst_seconds` earlier at most; so a recording that is sent at once takes no
     time from the sessions beside it.  A stall of the source earns the same burst, and no more.
 
     All times are seconds.  There is no clock in here: every call carries the current time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, burst_seconds: float) -> None:
+        self._burst = burst_seconds
         self._origin = -math.inf  # when the first second of audio was spoken, less the burst
         self._received = 0.0  # seconds of audio so far
         self._arrivals: deque[tuple[float, float]] = deque()  # end of the audio, its arrival
 
     def receive(self, now: float, seconds: float) -> None:
         """Count *seconds* of audio, 0 for a command, that arrived at *now*."""
-        self._origin = max(self._origin, now - self._received - _BURST_SECONDS)
+        self._origin = max(self._origin, now - self._received - self._burst)
         self._received += seconds
         if self._arrivals and now - self._arrivals[-1][1] < _GRAIN_SECONDS:
             now = self._arrivals.pop()[1]
@@ -153,6 +153,7 @@ class Scheduler:
             ``thread_affinity="same-thread"`` need it.  The deadlines then order the sessions of
             each thread, because a session cannot move to a thread that is idle.
         tick_seconds: how long after its audio is due a step may end; the tick of the streams.
+        burst_seconds: how much faster than real time audio may come and still be due on arrival.
         clock: returns seconds that never go back.
         on_step: called with the seconds that a step of a session which is not spare took, in the
             thread of the step.
@@ -165,11 +166,13 @@ class Scheduler:
         workers: int | None = None,
         same_thread: bool = False,
         tick_seconds: float = 0.5,
+        burst_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[float], object] = lambda _seconds: None,
     ) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers
         self._tick = float(tick_seconds)
+        self._burst = burst_seconds
         self.clock = clock
         self._on_step = on_step
         self.lock = threading.Lock()  #: of `enqueue`
@@ -248,7 +251,7 @@ class Scheduler:
                 scheduler=self,
                 on_events=on_events,
                 call=call,
-                due_times=DueTimes(),
+                due_times=DueTimes(self._burst),
                 audio_time=session.audio_time,
             )
             self._attachments.add(attachment)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 import attrs
 import pluggy
 
+from wlk_core.vad import GateParameters
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import GateTimes, StreamSettings
+from wlk_serve.models.stream import StreamSettings
 from wlk_serve.sessions.audio import SegmentEnd, SessionAudio, StreamSegment
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
@@ -39,7 +40,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "ClientProtocol",
     "CloseSocket",
-    "GateTimes",
+    "GateParameters",
     "Handshake",
     "Message",
     "ModelCard",

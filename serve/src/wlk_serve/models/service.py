@@ -17,7 +17,7 @@ from wlk_core.audio import decode_file
 from wlk_core.errors import OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import End, Failure, Session
-from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
+from wlk_core.vad import silence_gate
 from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import RecordingSession, ServedStream, StreamSettings
@@ -201,8 +201,7 @@ class Service:
                 diarizer = self._open_diarizer(parts) if has_speakers else None
                 gate = None
                 if settings.leaves_out_pauses:
-                    times = {} if settings.gate is None else attrs.asdict(settings.gate)
-                    gate = SilenceGate(SileroDetector(), **times)
+                    gate = silence_gate(settings.gate or True)
                 session = Session(
                     processor,
                     gate=gate,

@@ -23,22 +23,12 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_core.session import Session
     from wlk_core.session.events import Event
+    from wlk_core.vad import GateParameters
     from wlk_serve.scheduler import Attachment
 
-__all__ = ["GateTimes", "RecordingSession", "ServedStream", "StreamSettings"]
+__all__ = ["RecordingSession", "ServedStream", "StreamSettings"]
 
 _MAX_WAITING = 100  # steps whose events nobody has read; a reader may be slower than the engine
-
-
-@attrs.frozen(kw_only=True)
-class GateTimes:
-    """The parameters of a SilenceGate: two probabilities, and three lengths in seconds."""
-
-    threshold: float
-    quiet_threshold: float
-    pre_roll: float
-    hang_over: float
-    min_silence: float
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +42,7 @@ class StreamSettings:
         language: a code of the backend; None to detect it.
         prompt: what the model is told before the audio; None for nothing.
         keyterms: names and terms to listen for, separated by commas; None for none.
-        gate: None for the gate's own parameters.
+        gate: when speech begins and ends; None for the gate's own parameters.
         leaves_out_pauses: without it there is no gate and the model gets all audio, because the
             client has a gate of its own.
 
@@ -63,7 +53,7 @@ class StreamSettings:
     language: str | None = None
     prompt: str | None = None
     keyterms: str | None = None
-    gate: GateTimes | None = None
+    gate: GateParameters | None = None
     leaves_out_pauses: bool = True
 
 

@@ -9,8 +9,9 @@ import attrs
 import msgspec
 from msgspec import Meta
 
+from wlk_core.vad import GateParameters
 from wlk_serve.errors import converted, invalid
-from wlk_serve.models.stream import GateTimes, StreamSettings
+from wlk_serve.models.stream import StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,11 +35,8 @@ LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
 MARKS = "wlk.marks"
 _INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
-_QUIET_BELOW = 0.15  # Silero's own distance between the two thresholds
-_HANG_OVER_PART = 0.75  # of the silence beyond the padding; the gate's own 0.6 of 0.8 s
 
 Json: TypeAlias = "dict[str, Any]"
-_Milliseconds = Annotated[int, Meta(ge=0, le=60_000)]
 
 _ENCODINGS: Mapping[str, Encoding] = {
     "audio/pcm": "s16le",
@@ -68,26 +66,18 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    When an utterance ends by itself.
-
-    A gate is certain of a silence only `hang_over` + `pre_roll` + `min_silence` after the last
-    speech, so that this sum is `silence_duration_ms`.  Padding is therefore never longer than it.
-    """
+    """When an utterance ends by itself; the padding is shorter than the silence."""
 
     threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    prefix_padding_ms: _Milliseconds = 300
-    silence_duration_ms: _Milliseconds = 500
+    prefix_padding_ms: Annotated[int, Meta(ge=0, le=60_000)] = 300
+    silence_duration_ms: Annotated[int, Meta(ge=1, le=60_000)] = 500
 
-    def gate_times(self) -> GateTimes:
-        """Return the parameters of the gate."""
-        rest_ms = self.silence_duration_ms - self.prefix_padding_ms
-        return GateTimes(
+    def gate(self) -> GateParameters:
+        """Return the parameters of the gate, which is certain of a silence when it is so long."""
+        return GateParameters(
             threshold=self.threshold,
-            quiet_threshold=max(0.0, self.threshold - _QUIET_BELOW),
+            silence_seconds=self.silence_duration_ms / 1000,
             pre_roll=self.prefix_padding_ms / 1000,
-            hang_over=rest_ms * _HANG_OVER_PART / 1000,
-            min_silence=rest_ms * (1 - _HANG_OVER_PART) / 1000,
         )
 
 
@@ -113,7 +103,7 @@ class RealtimeConfig:
             language=self.language,
             prompt=self.prompt,
             keyterms=self.keyterms,
-            gate=None if vad is None else vad.gate_times(),
+            gate=None if vad is None else vad.gate(),
             leaves_out_pauses=vad is not None or MARKS not in self.include,
         )
 
@@ -235,8 +225,8 @@ def _server_vad(value: object, current: ServerVad | None, ignored: list[str]) ->
     others = [each for each in fields if each not in known and fields[each] not in (None, [])]
     ignored += [f"{name}.{each}" for each in others]
     vad: ServerVad = converted(known | fields, ServerVad, f"session.{name}")
-    if vad.prefix_padding_ms > vad.silence_duration_ms:
-        vad = msgspec.structs.replace(vad, prefix_padding_ms=vad.silence_duration_ms)
+    if vad.prefix_padding_ms >= vad.silence_duration_ms:
+        vad = msgspec.structs.replace(vad, prefix_padding_ms=vad.silence_duration_ms - 1)
         if "prefix_padding_ms" in fields:
             ignored.append(f"{name}.prefix_padding_ms")
     return vad

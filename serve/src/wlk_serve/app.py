@@ -26,7 +26,7 @@ from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
 from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute, installed_routes
-from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
+from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
 from wlk_serve.transcriptions.route import transcribe_body, transcribe_upload
 from wlk_serve.transcriptions.upload import Upload
@@ -137,12 +137,11 @@ class Server:
         return Response(text, media_type=media_type)
 
     async def _list_models(self, _request: Request) -> Response:
-        record = self._service.card.record(include=[MARKS])
-        return JSONResponse({"object": "list", "data": [record]})
+        return JSONResponse({"object": "list", "data": [self._service.card.record()]})
 
     async def _find_model(self, request: Request) -> Response:
         card = self._service.card.named(request.path_params["name"])
-        return JSONResponse(card.record(include=[MARKS]))
+        return JSONResponse(card.record())
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"

@@ -65,18 +65,3 @@ def test_a_file_names_no_other_site(name):
     text = (PAGE / name).read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
 
     assert [] == re.findall(r"https?://[\w.]+|innerHTML|eval\(", text)
-
-
-def test_a_file_that_the_browser_has_is_not_sent_again(get):
-    """The tag changes with the content."""
-    _, _, headers = get("/page/main.js")
-
-    assert (304, "") == get("/page/main.js", if_none_match=headers["etag"])[:2]
-
-
-@pytest.mark.parametrize(
-    "path", ["/page/", "/page/../app.py", "/page/%2e%2e%2fapp.py", "/page/none.js", "/page/a/b.js"]
-)
-def test_no_other_file_is_served(get, path):
-    """Names are looked up among the files of the page."""
-    assert get(path)[0] == 404

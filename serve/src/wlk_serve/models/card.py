@@ -13,8 +13,6 @@ from wlk_core.errors import OptionError
 from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wlk_core.backend import Backend
 
 __all__ = ["ModelCard"]
@@ -136,12 +134,8 @@ class ModelCard:
             raise RequestError(str(error), code="invalid_value", param=param) from error
         return language
 
-    def record(self, include: Sequence[str] = ()) -> dict[str, Any]:
-        """
-        Return the object of ``GET /v1/models``.
-
-        `wlk` is for the backend `realtime`; *include* names what a Realtime session can add.
-        """
+    def record(self) -> dict[str, Any]:
+        """Return the object of ``GET /v1/models``, in which `wlk` is for the backend `realtime`."""
         spec = self.spec
         return {
             "id": self.name,
@@ -158,6 +152,6 @@ class ModelCard:
                 "takes_prompt": self.takes_prompt,
                 "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
-                "include": list(include),
+                "include": ["wlk.marks"],  # what a Realtime session can add for it
             },
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
@@ -45,8 +45,7 @@ class Upload:
     ) -> None:
         self.limits = limits
         self._usage = usage
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended, self._closed = asyncio.Event(), asyncio.Event()
         self._outcome = "left"  # a status, for the log
         self.figures = SessionFigures(
             metrics, protocol=protocol, session_id=f"req_{secrets.token_hex(12)}", key_id=key_id
@@ -54,26 +53,19 @@ class Upload:
 
     def end(self) -> None:
         """Take no more of the body."""
-        if not self._ended.done():
-            self._ended.set_result(None)
+        self._ended.set()
 
     def close(self) -> None:
         """Give the transcription up."""
-        if not self._closed.done():
-            self._closed.set_result(None)
+        self._closed.set()
 
     async def receiving(self, work: Awaitable[T]) -> T:
         """Return the result of *work*, which reads the body; raises what it does, or 503."""
-        return await _unless({self._ended}, work)
+        return await _first(work, _shut_down(self._ended))
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
-
-        async def left() -> None:
-            await request.receive()  # after the body: the disconnect
-            raise RequestError("the client left", status=499, code="client_closed_request")
-
-        return await _unless({self._closed, asyncio.ensure_future(left())}, work)
+        return await _first(work, _shut_down(self._closed), _left(request))
 
     def use_audio(self, seconds: float) -> None:
         """
@@ -107,23 +99,26 @@ class Upload:
         self.figures.finish(self._outcome)
 
 
-async def _unless(stops: set[asyncio.Future[None]], work: Awaitable[T]) -> T:
-    """Return the result of *work*; raise what one of *stops* raises, or that of a shutdown."""
-    task = asyncio.ensure_future(work)
-    either: set[asyncio.Future[Any]] = {task, *stops}
+async def _first(*works: Awaitable[T]) -> T:
+    """Return the result of the work that ends first, and cancel the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
     try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            for stop in stops:
-                if stop.done():
-                    stop.result()
-            raise shutdown_error()
-        return task.result()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
     finally:
-        tasks = [task, *(stop for stop in stops if isinstance(stop, asyncio.Task))]
-        for each in tasks:
-            each.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _shut_down(event: asyncio.Event) -> NoReturn:
+    await event.wait()
+    raise shutdown_error()
+
+
+async def _left(request: Request) -> NoReturn:
+    await request.receive()  # after the body: the disconnect
+    raise RequestError("the client left", status=499, code="client_closed_request")
 
 
 class _Parser(MultiPartParser):

@@ -10,6 +10,7 @@ import attrs
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
+from wlk_core.languages import find_language
 from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class ModelCard:
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
-        Return the code of the backend for a tag such as "en" or "en-US"; None for an empty one.
+        Return the code of the backend for "en", "en-US" or "English"; None for an empty text.
 
         Raises:
             RequestError: the backend does not have the language.
@@ -126,8 +127,7 @@ class ModelCard:
             raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
         if not code:
             return None
-        language = code if code in self.spec.languages else code.replace("_", "-").split("-")[0]
-        language = language.lower() if language not in self.spec.languages else language
+        language = find_language(code, self.spec.languages)
         try:
             self.spec.check_language(language)
         except OptionError as error:

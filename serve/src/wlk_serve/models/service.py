@@ -167,10 +167,11 @@ class Service:
         self.card = attrs.evolve(self.card, spec=spec)
 
     def _can(self, task: str, language: str | None) -> bool:
-        try:
-            self._processor(task, language, self._stream_options).close()
-        except OptionError:
-            return False
+        with ExitStack() as parts:
+            try:
+                self._processor(parts, task, language, self._stream_options)
+            except OptionError:
+                return False
         return True
 
     async def open_stream(
@@ -196,16 +197,10 @@ class Service:
         def make() -> ServedStream:
             options = self._options(settings)
             with ExitStack() as parts:
-                processor = self._processor("transcribe", settings.language, options)
-                parts.enter_context(closing(processor))
-                diarizer = self._open_diarizer(parts) if has_speakers else None
-                gate = None
-                if settings.leaves_out_pauses:
-                    gate = silence_gate(settings.gate or True)
                 session = Session(
-                    processor,
-                    gate=gate,
-                    diarizer=diarizer,
+                    self._processor(parts, "transcribe", settings.language, options),
+                    gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
+                    diarizer=self._diarizer(parts) if has_speakers else None,
                     encoding=settings.encoding,
                     rate=settings.rate,
                     max_backlog_seconds=_MAX_BACKLOG_SECONDS,
@@ -231,10 +226,11 @@ class Service:
         def make() -> ServedStream:
             options = self.card.spec.recording_options(self._options(request))
             with ExitStack() as parts:
-                processor = self._processor(request.task, request.language, options)
-                parts.enter_context(closing(processor))
-                diarizer = self._open_diarizer(parts) if request.has_speakers else None
-                session = Session(processor, gate=silence_gate(), diarizer=diarizer)
+                session = Session(
+                    self._processor(parts, request.task, request.language, options),
+                    gate=silence_gate(),
+                    diarizer=self._diarizer(parts) if request.has_speakers else None,
+                )
                 recording = RecordingSession(session, decode_file(file), use)
                 parts.enter_context(closing(recording))
                 return ServedStream(recording, parts.pop_all(), self._close_later)
@@ -287,7 +283,7 @@ class Service:
             raise
         return stream.attached(attachment)
 
-    def _open_diarizer(self, parts: ExitStack) -> Diarizer | None:
+    def _diarizer(self, parts: ExitStack) -> Diarizer | None:
         if self._new_diarizer is None:
             return None
         return parts.enter_context(closing(self._new_diarizer()))
@@ -348,9 +344,10 @@ class Service:
             stream.close()
 
     def _processor(
-        self, task: str, language: str | None, options: Mapping[str, Any]
+        self, parts: ExitStack, task: str, language: str | None, options: Mapping[str, Any]
     ) -> OnlineProcessor:
-        return self._backend.create_processor(language=language, task=task, **options)
+        processor = self._backend.create_processor(language=language, task=task, **options)
+        return parts.enter_context(closing(processor))
 
     def _options(self, asked: StreamSettings | TranscriptionRequest) -> dict[str, Any]:
         texts = {"prompt": asked.prompt, "keyterms": asked.keyterms}

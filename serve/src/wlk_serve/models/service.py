@@ -281,7 +281,7 @@ class Service:
         except WLKError:
             stream.close()
             raise
-        return stream.attached(attachment)
+        return stream.attached(attachment.notify, attachment.detach)
 
     def _diarizer(self, parts: ExitStack) -> Diarizer | None:
         if self._new_diarizer is None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from wlk_core.session import Session
     from wlk_core.session.events import Event
     from wlk_core.vad import GateParameters
-    from wlk_serve.scheduler import Attachment
 
 __all__ = ["RecordingSession", "ServedStream", "StreamSettings"]
 
@@ -76,10 +75,10 @@ class ServedStream:
         self._close_later = close_later
         self._is_closed = False
 
-    def attached(self, attachment: Attachment) -> Self:
-        """Return this stream, which *attachment* steps from now on."""
-        self.notify = attachment.notify
-        self._parts.callback(attachment.detach)  # before the other parts are closed
+    def attached(self, notify: Callable[[], None], detach: Callable[[], None]) -> Self:
+        """Return this stream, which a scheduler steps from now on."""
+        self.notify = notify
+        self._parts.callback(detach)  # before the other parts are closed
         return self
 
     @property

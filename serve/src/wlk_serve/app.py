@@ -19,7 +19,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
-from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.errors import RequestError, error_response
 from wlk_serve.http.admission import Admission, Client, header_keys, parse_secret_request
 from wlk_serve.http.body import body_parts
 from wlk_serve.http.page import is_page, page_routes
@@ -153,9 +153,7 @@ class Server:
             uploading = self._uploading(route.keys(request), route.protocol)
             return await transcribe_body(request, self._service, uploading, route)
         except WLKError as error:
-            answer = as_request_error(error)
-            self._metrics.count_error(answer)
-            return route.refuse(answer)
+            return route.refuse(self._metrics.counted(error))
 
     @contextmanager
     def _uploading(self, keys: Iterable[str], protocol: str) -> Iterator[Upload]:
@@ -187,9 +185,7 @@ class Server:
         return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
 
     async def _refuse(self, _request: Request, error: Exception) -> Response:
-        answer = as_request_error(error)
-        self._metrics.count_error(answer)
-        return error_response(answer)
+        return error_response(self._metrics.counted(error))
 
     async def _refuse_address(self, request: Request, error: Exception) -> Response:
         status, methods = 500, None
@@ -206,8 +202,7 @@ class Server:
     async def _refuse_socket(self, socket: WebSocket) -> None:
         """Refuse a WebSocket at an address such as another server's."""
         message = f"WebSocket {socket.url.path[:200]} is not served here; use {_REALTIME}"
-        answer = RequestError(message, status=404, code="unknown_url")
-        self._metrics.count_error(answer)
+        answer = self._metrics.counted(RequestError(message, status=404, code="unknown_url"))
         await socket.send_denial_response(error_response(answer))
 
     async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
@@ -239,8 +234,7 @@ class _Guard:
             if not is_own and not is_page(scope["path"]):
                 self._admission.identify(header_keys(headers))
         except RequestError as error:
-            self._metrics.count_error(error)
-            response = error_response(error)
+            response = error_response(self._metrics.counted(error))
             if scope["type"] == "http":
                 await response(scope, receive, send)
             else:

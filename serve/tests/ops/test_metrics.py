@@ -80,8 +80,8 @@ def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock
 
 def test_a_refusal_is_no_error(metrics):
     """Both are counted by their codes."""
-    metrics.count_error(RequestError("full", status=503, code="server_overloaded"))
-    metrics.count_error(RequestError("wrong", status=400, code="invalid_value"))
+    metrics.counted(RequestError("full", status=503, code="server_overloaded"))
+    metrics.counted(RequestError("wrong", status=400, code="invalid_value"))
     metrics.count_error_code("invalid_json")
 
     assert {

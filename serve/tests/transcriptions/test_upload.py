@@ -120,6 +120,32 @@ def test_no_bytes_make_a_form_fail_in_another_way(body, content_type):
             assert caught.value.code in {"invalid_form", "missing_file"}
 
 
+async def _sent():
+    return {"type": "http.request", "body": b"123"}
+
+
+@pytest.mark.parametrize(
+    ("length", "receive", "status", "code"),
+    [
+        ("0", _sent, 413, "file_too_large"),
+        ("3", None, 413, "file_too_large"),
+        ("0", asyncio.Event().wait, 408, "timeout"),
+    ],
+    ids=["sent", "told", "stopped"],
+)
+def test_a_body_that_is_too_large_or_stops_coming_is_refused(
+    monkeypatch, length, receive, status, code
+):
+    """By its header before any byte is read, or as it comes; its place of the server is free."""
+    monkeypatch.setattr("wlk_serve.http.body._WAIT_SECONDS", 0.01)
+    asked = SimpleNamespace(headers=Headers({"content-length": length}), receive=receive)
+
+    with pytest.raises(RequestError) as refused:
+        asyncio.run(parse_upload(asked, 2))
+
+    assert (status, code) == (refused.value.status, refused.value.code)
+
+
 @pytest.mark.parametrize("name", ["known_speaker_references", "known_speaker_references[]"])
 def test_recordings_of_known_speakers_are_left_out(name):
     """They are megabytes each, and the request only needs to know that they came."""

@@ -13,6 +13,7 @@ import numpy as np
 import prometheus_client as library
 
 from wlk_core.session.events import Commit, Endpoint
+from wlk_serve.errors import as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -75,10 +76,12 @@ class Metrics:
         self._errors = new(library.Counter, "errors", "Errors", ("code",))
         self._rejected = new(library.Counter, "rejected", "Refusals", ("reason",))
 
-    def count_error(self, error: RequestError) -> None:
-        """Count *error* as a refusal or as an error, by its code."""
-        metric = self._rejected if error.status in _REFUSALS else self._errors
-        metric.labels(error.code or "none").inc()
+    def counted(self, error: Exception) -> RequestError:
+        """Return the answer to *error*, counted by its code as a refusal or as an error."""
+        answer = as_request_error(error)
+        metric = self._rejected if answer.status in _REFUSALS else self._errors
+        metric.labels(answer.code or "none").inc()
+        return answer
 
     def count_error_code(self, code: str | None) -> None:
         """Count an error that was sent over a socket."""

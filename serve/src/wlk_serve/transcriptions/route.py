@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from starlette.responses import Response, StreamingResponse
 
-from wlk_serve.errors import as_request_error
 from wlk_serve.protocols import Handshake
 from wlk_serve.transcriptions.protocol import parse_form
 from wlk_serve.transcriptions.transcript import Transcript
@@ -137,8 +136,7 @@ async def _events(
             # It has every word again.
             yield await asyncio.to_thread(lambda: _written([transcript.done()]))
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
-            answer = as_request_error(error)
-            upload.figures.metrics.count_error(answer)
+            answer = upload.figures.metrics.counted(error)
             upload.note(answer)
             yield _written([{"error": answer.record()}])  # which OpenAI's SDK raises
 

@@ -186,6 +186,7 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
         (b"\x00", ("invalid_event", None)),
         ("{}", ("invalid_event", "type")),
         ('{"type": "no.such.type"}', ("invalid_event", "type")),
+        ('{"type": "wlk.mark", "id": "a"}', ("invalid_event", "type")),  # which nobody asked for
         ('{"type": "input_audio_buffer.append"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "*"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "AA=="}', ("invalid_value", "audio")),

@@ -94,13 +94,6 @@ def test_marks_that_a_clear_drops_come_back_after_those_before_them(protocol, cl
     assert [("close",)] * 2 == [stream.calls[-1] for stream in streams]
 
 
-def test_without_the_request_no_mark_is_taken(client):
-    """A session that did not ask for marks refuses them, because it has collected nothing."""
-    (message,) = client("wlk.mark", id="a")
-
-    assert "invalid_event" == message["error"]["code"]
-
-
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
 def test_a_mark_has_a_short_name(client, streams, name):
     """Anything else is refused, and opens no stream."""

@@ -78,7 +78,11 @@ def test_verbose_json_has_segments_and_on_request_words(card, recognized):
     with_words = body(card, recognized, verbose, words)
 
     assert "words" not in with_segments
-    assert ["zero one"] == [segment["text"] for segment in with_segments["segments"]]
+    (segment,) = with_segments["segments"]
+    assert ("zero one", (math.log(0.5) + math.log(0.25)) / 2) == (
+        segment["text"],
+        pytest.approx(segment["avg_logprob"], abs=1e-5),
+    )
     assert (2.0, "en", "transcribe") == tuple(
         with_segments[name] for name in ("duration", "language", "task")
     )

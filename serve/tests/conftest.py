@@ -99,7 +99,7 @@ def serve_digits(
     """
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
-    from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- as above
+    from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
 
     backend, spec = digits
@@ -112,20 +112,21 @@ def serve_digits(
     card = ModelCard.of(spec, name, "en" if name == "digits" else None)
     if open_diarizer is not None:
         card = attrs.evolve(card, speaker_delay=open_diarizer().max_delay)
-    with closing(Service(backend, card, open_diarizer=open_diarizer)) as service:
+    with (
+        closing(Service(backend, card, open_diarizer=open_diarizer)) as service,
+        bound_sockets("127.0.0.1", 0) as sockets,
+    ):
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
         application = Server(
             service, admission=admission, limits=limits, routes=options.get("routes")
         )
         server = DrainingServer(
             application,
-            host="127.0.0.1",
-            port=0,
             drain_seconds=0.0,
             listeners=options.get("listeners"),
             on_ready=on_ready,
         )
-        thread = threading.Thread(target=server.run)
+        thread = threading.Thread(target=server.run, args=(sockets,))
         thread.start()
         try:
             assert is_ready.wait(30)

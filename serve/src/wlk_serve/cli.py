@@ -175,8 +175,6 @@ def serve(
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
         DrainingServer(
             server,
-            host=host,
-            port=port,
             drain_seconds=drain_seconds,
             listeners=listeners,
             on_ready=on_ready,

@@ -10,13 +10,23 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import prometheus_client as library
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
 
 from wlk_core.session.events import Commit, Endpoint
 from wlk_serve.errors import as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from wlk_core.session.events import Event
     from wlk_serve.errors import RequestError
@@ -36,45 +46,44 @@ class Metrics:
     """The metrics of one server; may be updated from any thread."""
 
     def __init__(self) -> None:
-        self._registry = library.CollectorRegistry()
-
-        def new(kind: Any, name: str, about: str, labels: Sequence[str] = (), **more: Any) -> Any:
-            return kind(f"wlk_{name}", about, labels, registry=self._registry, **more)
-
-        def histogram(name: str, about: str, buckets: Sequence[float], *labels: str) -> Any:
-            return new(library.Histogram, name, about, labels, buckets=buckets)
-
-        self.sessions = new(library.Gauge, "sessions", "Sessions", ("protocol", "state"))
-        self.session_seconds = histogram(
-            "session_seconds", "Length of sessions", _SESSION_BUCKETS, "protocol"
+        self._registry = CollectorRegistry()
+        own: Any = {"namespace": "wlk", "registry": self._registry}
+        of_protocol = ("protocol",)
+        self.sessions = Gauge("sessions", "Sessions", ("protocol", "state"), **own)
+        self.session_seconds = Histogram(
+            "session_seconds", "Length of sessions", of_protocol, buckets=_SESSION_BUCKETS, **own
         )
-        self.audio_seconds = new(library.Counter, "audio_seconds", "Audio received", ("protocol",))
-        self.backlog_seconds = histogram("backlog_seconds", "Audio that waits", _BACKLOG_BUCKETS)
-        self.emission_latency = histogram(
+        self.audio_seconds = Counter("audio_seconds", "Audio received", of_protocol, **own)
+        self.backlog_seconds = Histogram(
+            "backlog_seconds", "Audio that waits", buckets=_BACKLOG_BUCKETS, **own
+        )
+        self.emission_latency = Histogram(
             "emission_latency_seconds",
             "Audio from the end of a word until it was committed",
-            _LATENCY_BUCKETS,
+            buckets=_LATENCY_BUCKETS,
+            **own,
         )
-        self.final_latency = histogram(
+        self.final_latency = Histogram(
             "final_latency_seconds",
             "From the end of speech to the completed item",
-            _LATENCY_BUCKETS,
+            buckets=_LATENCY_BUCKETS,
+            **own,
         )
-        self.lateness = new(
-            library.Gauge,
-            "lateness_seconds",
-            "How long after its deadline one step in a hundred ends",
+        self.lateness = Gauge(
+            "lateness_seconds", "How long after its deadline one step in a hundred ends", **own
         )
-        self.step_seconds = histogram("step_seconds", "Steps of sessions", _STEP_BUCKETS)
-        self.send_queue_full = new(
-            library.Counter, "ws_outbox_full", "Sockets closed because their client is too slow"
+        self.step_seconds = Histogram(
+            "step_seconds", "Steps of sessions", buckets=_STEP_BUCKETS, **own
         )
-        library.ProcessCollector(registry=self._registry)
-        library.GCCollector(registry=self._registry)
+        self.send_queue_full = Counter(
+            "ws_outbox_full", "Sockets closed because their client is too slow", **own
+        )
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
         build = {"version": version("wlk-serve"), "python": platform.python_version()}
-        new(library.Info, "build", "Versions of the server").info(build)
-        self._errors = new(library.Counter, "errors", "Errors", ("code",))
-        self._rejected = new(library.Counter, "rejected", "Refusals", ("reason",))
+        Info("build", "Versions of the server", **own).info(build)
+        self._errors = Counter("errors", "Errors", ("code",), **own)
+        self._rejected = Counter("rejected", "Refusals", ("reason",), **own)
 
     def counted(self, error: Exception) -> RequestError:
         """Return the answer to *error*, counted by its code as a refusal or as an error."""
@@ -89,7 +98,7 @@ class Metrics:
 
     def render(self) -> tuple[bytes, str]:
         """Return the text of all metrics and its media type."""
-        return library.generate_latest(self._registry), library.CONTENT_TYPE_LATEST
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
 
 class SessionFigures:

@@ -281,7 +281,9 @@ class Service:
         except WLKError:
             stream.close()
             raise
-        return stream.attached(attachment.notify, attachment.detach)
+        stream.notify = attachment.notify
+        stream.parts.callback(attachment.detach)  # before the other parts are closed
+        return stream
 
     def _diarizer(self, parts: ExitStack) -> Diarizer | None:
         if self._new_diarizer is None:

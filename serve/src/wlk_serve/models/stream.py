@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -63,6 +63,8 @@ class ServedStream:
     The first `close` lets *close_later* call `release` in a thread.
     """
 
+    notify: Callable[[], None]  #: tells the scheduler that something was received
+
     def __init__(
         self,
         session: Any,
@@ -71,15 +73,9 @@ class ServedStream:
     ) -> None:
         self.session = session
         self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
-        self._parts = parts
+        self.parts = parts
         self._close_later = close_later
         self._is_closed = False
-
-    def attached(self, notify: Callable[[], None], detach: Callable[[], None]) -> Self:
-        """Return this stream, which a scheduler steps from now on."""
-        self.notify = notify
-        self._parts.callback(detach)  # before the other parts are closed
-        return self
 
     @property
     def backlog_seconds(self) -> float:
@@ -123,7 +119,7 @@ class ServedStream:
         """
         self._is_closed = True
         try:
-            self._parts.close()
+            self.parts.close()
         finally:
             # Cycles refer to this object, and Python collects them late: it does not count the
             # native memory of the model and of the detector.

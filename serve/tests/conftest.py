@@ -8,6 +8,7 @@ import http.client
 import threading
 from urllib.parse import urlsplit
 
+import attrs
 import pytest
 
 from wlk_conformance.protocols import SilentStream
@@ -78,17 +79,18 @@ def token():
 
 @pytest.fixture(scope="session")
 def digits():
-    """Return the loaded digits model and its spec."""
+    """Return the loaded digits model and its spec, with one engine call at a time."""
     from wlk_core.registry import Registry  # noqa: PLC0415 -- the other tests load no backend
 
     registry = Registry()
+    spec = attrs.evolve(registry.spec("faster-whisper"), max_concurrent_calls=1)
     with registry.load_backend("faster-whisper", "digits") as backend:
-        yield backend, registry.spec("faster-whisper")
+        yield backend, spec
 
 
 @contextmanager
 def serve_digits(
-    digits, limits=None, *, keys=("secret", "other"), diarizers=None, name="digits", **options
+    digits, limits=None, *, keys=("secret", "other"), open_diarizer=None, name="digits", **options
 ):
     """
     Yield the address of a server in a thread, and the server; drain it at the end.
@@ -97,7 +99,7 @@ def serve_digits(
     """
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
-    from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- as above
+    from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
 
     backend, spec = digits
@@ -108,20 +110,23 @@ def serve_digits(
         is_ready.set()
 
     card = ModelCard.of(spec, name, "en" if name == "digits" else None)
-    with closing(Service(backend, card, workers=1, diarizers=diarizers)) as service:
+    if open_diarizer is not None:
+        card = attrs.evolve(card, speaker_delay=open_diarizer().max_delay)
+    with (
+        closing(Service(backend, card, open_diarizer=open_diarizer)) as service,
+        bound_sockets("127.0.0.1", 0) as sockets,
+    ):
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
         application = Server(
             service, admission=admission, limits=limits, routes=options.get("routes")
         )
         server = DrainingServer(
             application,
-            host="127.0.0.1",
-            port=0,
             drain_seconds=0.0,
             listeners=options.get("listeners"),
             on_ready=on_ready,
         )
-        thread = threading.Thread(target=server.run)
+        thread = threading.Thread(target=server.run, args=(sockets,))
         thread.start()
         try:
             assert is_ready.wait(30)

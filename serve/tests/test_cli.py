@@ -6,7 +6,6 @@ import itertools
 from unittest.mock import Mock
 
 import click
-from click.testing import CliRunner
 import pytest
 
 from wlk_core.cli.main import execute, main
@@ -36,21 +35,11 @@ def test_every_option_is_in_the_help_as_a_sentence():
         assert option.help.rstrip().endswith("."), name
 
 
-def test_the_help_imports_no_server():
-    """The help of the command needs neither a backend nor starlette."""
-    result = CliRunner().invoke(cli.serve, ["--help"])
-
-    assert 0 == result.exit_code
-    assert "Serve one model" in result.output
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["--port", "70000"], 2, "70000"),
         (["--max-sessions", "0"], 2, "max-sessions"),
-        (["--served-name", ""], 2, "expected a name of 1 to 200 printable characters, got ''"),
-        (["--served-name", "a\nb"], 2, "expected a name of 1 to 200 printable characters"),
         (["--host", "0.0.0.0"], 2, "--api-key-env"),  # noqa: S104 -- it is refused
         (["--api-key-env", "WLK_NO_SUCH_KEY"], 2, "expected a key in the variable"),
         (["--backend", "nope"], 1, "no backend called 'nope'"),

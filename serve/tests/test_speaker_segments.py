@@ -69,21 +69,6 @@ def test_a_word_without_a_speaker_waits_for_the_next_one():
     assert [("a", None, "w0")] == taken(speakers)
 
 
-def test_utterances_keep_their_order():
-    """One that is certain waits for the one before it."""
-    speakers = SpeakerSegments(5.0)
-    speakers.extend("a", words(0))
-    speakers.end("a")
-    speakers.extend("b", words(2))
-    speakers.end("b")
-    speakers.add_span(SpeakerSpan("bert", 2, 3))
-    early = taken(speakers)
-    speakers.settle()
-
-    assert [] == early
-    assert [("a", None, "w0"), ("b", "bert", "w2")] == taken(speakers)
-
-
 def test_a_span_that_comes_first_labels_the_text_at_once():
     """A diarizer may be faster than the model."""
     speakers = SpeakerSegments(1.0)

@@ -169,7 +169,7 @@ def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
     gate = found.settings.gate
 
     assert (seconds, eager) == pytest.approx((found.end_seconds, found.eager_seconds), abs=1e-4)
-    assert seconds == pytest.approx(gate.pre_roll + gate.hang_over + gate.min_silence, abs=1e-4)
+    assert seconds == pytest.approx(gate.silence_seconds, abs=1e-4)
     assert trigger == found.trigger
 
 
@@ -206,7 +206,7 @@ def test_other_settings_hold_from_the_next_turn():
     assert (thresholds, ["Silero", "gate"]) == (other["thresholds"], other["keyterms"])
     after = session.audio.settings
     assert ("wlk", "Silero, gate") == (before.keyterms, after.keyterms)
-    assert after.gate.min_silence > before.gate.min_silence
+    assert after.gate.silence_seconds > before.gate.silence_seconds
 
 
 @pytest.mark.parametrize(

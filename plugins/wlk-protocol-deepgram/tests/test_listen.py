@@ -209,7 +209,7 @@ def test_a_query_chooses_language_keyterms_and_pauses():
     gate = query.settings.gate
 
     assert ("en", "wlk, Silero") == (query.settings.language, query.settings.keyterms)
-    assert 0.3 == pytest.approx(gate.pre_roll + gate.hang_over + gate.min_silence)
+    assert 0.3 == pytest.approx(gate.silence_seconds)
     assert not query_of("endpointing=false").ends_speech
 
 

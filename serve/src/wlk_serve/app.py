@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
-import json
 import logging
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -19,21 +19,20 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
-from wlk_serve.errors import RequestError, as_request_error, error_response
-from wlk_serve.http.admission import Admission, header_keys
+from wlk_serve.errors import RequestError, error_response
+from wlk_serve.http.admission import Admission, Client, header_keys, parse_secret_request
 from wlk_serve.http.body import body_parts
-from wlk_serve.http.client_secrets import Secret, parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
 from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute, installed_routes
-from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
+from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
 from wlk_serve.transcriptions.route import transcribe_body, transcribe_upload
 from wlk_serve.transcriptions.upload import Upload
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,6 +46,7 @@ __all__ = ["Server"]
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _REALTIME = "/v1/realtime"
+_CANARY_SECONDS = 15.0  # how old a canary session may be that makes the server ready
 _HEALTH = {"/livez", "/readyz", "/health"}
 
 
@@ -129,7 +129,7 @@ class Server:
     async def _readyz(self, _request: Request) -> Response:
         if self.sessions.is_draining:
             raise RequestError("the server shuts down", status=503, code="not_ready")
-        await self._service.check_canary(self._limits.canary_seconds)
+        await self._service.check_canary(_CANARY_SECONDS)
         return JSONResponse({"status": "ready", "sessions": len(self.sessions)})
 
     async def _render_metrics(self, _request: Request) -> Response:
@@ -137,49 +137,46 @@ class Server:
         return Response(text, media_type=media_type)
 
     async def _list_models(self, _request: Request) -> Response:
-        record = self._service.card.record(include=[MARKS])
-        return JSONResponse({"object": "list", "data": [record]})
+        return JSONResponse({"object": "list", "data": [self._service.card.record()]})
 
     async def _find_model(self, request: Request) -> Response:
         card = self._service.card.named(request.path_params["name"])
-        return JSONResponse(card.record(include=[MARKS]))
+        return JSONResponse(card.record())
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
-        upload, resources = self._upload(header_keys(request.headers), "rest")
-        return await transcribe_upload(request, self._service, upload, task, resources=resources)
+        uploading = self._uploading(header_keys(request.headers), "rest")
+        return await transcribe_upload(request, self._service, uploading, task)
 
     async def _transcribe_body(self, route: RecordingRoute, request: Request) -> Response:
         try:
-            upload, resources = self._upload(route.keys(request), route.protocol)
-            return await transcribe_body(request, self._service, upload, route, resources=resources)
+            uploading = self._uploading(route.keys(request), route.protocol)
+            return await transcribe_body(request, self._service, uploading, route)
         except WLKError as error:
-            answer = as_request_error(error)
-            self._metrics.count_error(answer)
-            return route.refuse(answer)
+            return route.refuse(self._metrics.counted(error))
 
-    def _upload(self, keys: Iterable[str], protocol: str) -> tuple[Upload, ExitStack]:
-        """Return a new upload, and what is closed when it was answered."""
+    @contextmanager
+    def _uploading(self, keys: Iterable[str], protocol: str) -> Iterator[Upload]:
+        """Count a new upload until it was answered, and log its line."""
         key_id = self._admission.identify(keys).key_id
         self.sessions.check(key_id)
         upload = Upload(self._metrics, self._limits, self._usage, key_id, protocol)
-        with ExitStack() as stack:
-            stack.callback(upload.finish)
-            stack.enter_context(self.sessions.entered(upload, key_id))
-            return upload, stack.pop_all()
+        with self.sessions.entered(upload, key_id), ExitStack() as stack:
+            stack.push(lambda _kind, error, _traceback: upload.finish(error))
+            yield upload
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
             parts = [part async for part in body_parts(request, _MAX_JSON_BYTES)]
-            body = json.loads(b"".join(parts) or b"{}")
+            body = msgspec.json.decode(b"".join(parts) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
         asked, seconds = parse_secret_request(body)
         card = self._service.card.named(model_name(asked))
         config = update_config(default_config(card), asked, card)
-        client = self._admission.identify(header_keys(request.headers))
-        secret = Secret(asked, client.key_id)
-        value, expires_at = self._admission.secrets.mint(secret, seconds, time.time())
+        key_id = self._admission.identify(header_keys(request.headers)).key_id
+        client = Client(key_id=key_id, session=asked)
+        value, expires_at = self._admission.secrets.mint(client, seconds, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",
@@ -188,9 +185,7 @@ class Server:
         return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
 
     async def _refuse(self, _request: Request, error: Exception) -> Response:
-        answer = as_request_error(error)
-        self._metrics.count_error(answer)
-        return error_response(answer)
+        return error_response(self._metrics.counted(error))
 
     async def _refuse_address(self, request: Request, error: Exception) -> Response:
         status, methods = 500, None
@@ -207,8 +202,7 @@ class Server:
     async def _refuse_socket(self, socket: WebSocket) -> None:
         """Refuse a WebSocket at an address such as another server's."""
         message = f"WebSocket {socket.url.path[:200]} is not served here; use {_REALTIME}"
-        answer = RequestError(message, status=404, code="unknown_url")
-        self._metrics.count_error(answer)
+        answer = self._metrics.counted(RequestError(message, status=404, code="unknown_url"))
         await socket.send_denial_response(error_response(answer))
 
     async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
@@ -240,8 +234,7 @@ class _Guard:
             if not is_own and not is_page(scope["path"]):
                 self._admission.identify(header_keys(headers))
         except RequestError as error:
-            self._metrics.count_error(error)
-            response = error_response(error)
+            response = error_response(self._metrics.counted(error))
             if scope["type"] == "http":
                 await response(scope, receive, send)
             else:

@@ -25,7 +25,6 @@ __all__ = ["run", "serve"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
-_MAX_NAME_LETTERS = 200
 _PORTS = 65_536
 _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
@@ -37,16 +36,6 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
     """Return the option of a number, whole unless its default is not; None for no limit."""
     type_ = click.FloatRange(lowest) if isinstance(default, float) else click.IntRange(int(lowest))
     return click.option(name, type=type_, metavar="N", default=default, help=about)
-
-
-def _checked_name(
-    _context: click.Context, _parameter: click.Parameter, name: str | None
-) -> str | None:
-    if name is not None and not (name and name.isprintable() and len(name) <= _MAX_NAME_LETTERS):
-        raise click.BadParameter(
-            f"expected a name of 1 to {_MAX_NAME_LETTERS} printable characters, got {name[:100]!r}"
-        )
-    return name
 
 
 def _checked_listens(
@@ -74,7 +63,6 @@ def _checked_listens(
 @click.option(
     "--served-name",
     metavar="NAME",
-    callback=_checked_name,
     help="Name of the model for clients, such as whisper-1, instead of its own.",
 )
 @click.option(
@@ -187,8 +175,6 @@ def serve(
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
         DrainingServer(
             server,
-            host=host,
-            port=port,
             drain_seconds=drain_seconds,
             listeners=listeners,
             on_ready=on_ready,

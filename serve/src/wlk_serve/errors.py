@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import reprlib
+import secrets
+from typing import Any
+
+import msgspec
+from starlette.responses import JSONResponse, Response
 
 from wlk_core.errors import (
     AudioFormatError,
@@ -18,13 +23,11 @@ __all__ = [
     "RequestError",
     "as_failure",
     "as_request_error",
+    "converted",
     "error_response",
     "invalid",
     "shutdown_error",
 ]
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 _LOGGER = logging.getLogger(__name__)
 _TOO_MANY = 429
@@ -79,6 +82,32 @@ def invalid(
     return RequestError(message, code=code, param=param)
 
 
+def converted(value: Any, kind: Any, name: str = "", *, is_text: bool = False) -> Any:
+    """
+    Return decoded JSON, the field *name* of a message, as an object of *kind*.
+
+    A value that *is_text* may be a number or a truth value in text.
+
+    Raises:
+        RequestError: a field in it, which is named by its path, does not fit.
+
+    """
+    try:
+        return msgspec.convert(value, kind, strict=not is_text)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`")
+        for part in path.split(".")[1:]:
+            value = value[part]
+        reason = message.partition(", got ")[0]
+        param = f"{name}{path}".lstrip(".") or "body"
+        raise RequestError(
+            f"`{param}`: {reason[0].lower()}{reason[1:]}, got {reprlib.repr(value)}",
+            code="invalid_value",
+            param=param,
+        ) from None
+
+
 def shutdown_error() -> RequestError:
     """Return the answer of a server that ends."""
     return RequestError(
@@ -122,10 +151,6 @@ def as_request_error(error: Exception) -> RequestError:
 
 def error_response(error: RequestError) -> Response:
     """Return the response of HTTP with a request id."""
-    import secrets  # noqa: PLC0415 -- loads OpenSSL, 4 ms of every `wlk-core --help`
-
-    from starlette.responses import JSONResponse  # noqa: PLC0415 -- protocols need none
-
     headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)

@@ -1,8 +1,9 @@
 """
-Everything an author of a protocol needs, and the hook by which a distribution offers one.
+What a protocol of the server is, and all that its author needs.
 
 A distribution names its module as an entry point of the group "wlk.protocols"; the module
-implements `wlk_protocols`.  docs/protocols.md has an example.
+implements `wlk_protocols`, which returns routes: an address, how a session is opened, and an object
+for it.  docs/protocols.md has an example.
 """
 
 from __future__ import annotations
@@ -11,34 +12,35 @@ from collections.abc import Callable, Iterable
 from importlib import metadata
 import logging
 import sys
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
+import attrs
 import pluggy
 
+from wlk_core.vad import GateParameters
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import GateTimes, StreamSettings
+from wlk_serve.models.stream import StreamSettings
 from wlk_serve.sessions.audio import SegmentEnd, SessionAudio, StreamSegment
-from wlk_serve.sessions.protocol import (
-    ClientProtocol,
-    CloseSocket,
-    Handshake,
-    Message,
-    Opening,
-    RecordingRequest,
-    RecordingRoute,
-    SessionInfo,
-    SocketRoute,
-    TcpRoute,
-)
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader
+    from collections.abc import Awaitable, Collection, Sequence
+
+    from starlette.datastructures import Headers, QueryParams
+    from starlette.requests import HTTPConnection
+    from starlette.responses import Response
+
+    from wlk_core.session.events import Event
+    from wlk_core.tokens import ASRToken
 
 __all__ = [
     "ENTRY_POINT_GROUP",
     "ClientProtocol",
     "CloseSocket",
-    "GateTimes",
+    "GateParameters",
     "Handshake",
     "Message",
     "ModelCard",
@@ -46,6 +48,7 @@ __all__ = [
     "RecordingRequest",
     "RecordingRoute",
     "RequestError",
+    "Resumption",
     "SegmentEnd",
     "SessionAudio",
     "SessionInfo",
@@ -62,6 +65,7 @@ __all__ = [
     "wlk_protocols",
 ]
 
+Message: TypeAlias = "dict[str, Any]"
 Route: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +75,210 @@ _LOGGER = logging.getLogger(__name__)
 # The casts keep the decorated signature visible to type checkers (pluggy#191).
 hookspec = cast("Callable[[F], F]", pluggy.HookspecMarker("wlk_serve"))
 hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
+
+
+@attrs.frozen(kw_only=True)
+class SessionInfo:
+    """
+    What a protocol may know of its session.
+
+    Attributes:
+        id: its name in the log.
+        card: the model that is served.
+        expires_at: seconds of the epoch at which the server ends it.
+        resume: the token by which a client resumes it, and for how many seconds after a loss; None
+            where it ends with its socket.
+
+    """
+
+    id: str
+    card: ModelCard
+    expires_at: int = 0
+    resume: tuple[str, int] | None = None
+
+
+class ClientProtocol(Protocol):
+    """
+    One session in the protocol of its client, without sockets, threads and clocks.
+
+    It is made with the session's audio, which it tells what the client sends.  Each method returns
+    the messages to send, JSON objects in their order.  Once the audio is over, the messages that
+    wait are sent and the socket is closed.
+    """
+
+    @property
+    def replaceable(self) -> Collection[str | None]:
+        """
+        Values of the field "type" of which only the newest message matters.
+
+        None stands for messages without a type.  While one waits for a slow client, a newer one of
+        its type replaces it.
+        """
+
+    def begin(self) -> Iterable[Message]:
+        """Return the first messages of a connection."""
+
+    def receive(self, data: str | bytes) -> Iterable[Message]:
+        """Apply a message of the client, whatever it is; nothing that a client sends raises."""
+
+    def handle(self, event: Event | SegmentEnd) -> Iterable[Message]:
+        """Apply what happened, with times in seconds of the session."""
+
+    def refuse(self, error: RequestError) -> Iterable[Message]:
+        """
+        Report an error: a limit of the server, or that the stream was not opened.
+
+        While `SessionAudio.needs_stream`, the error answers the message that was received last.
+        """
+
+    def end(self) -> Iterable[Message]:
+        """End the audio before a shutdown or at a limit; may be called again."""
+
+
+@attrs.frozen(kw_only=True)
+class Handshake:
+    """
+    What a client sent to open a socket, or with a recording.
+
+    Attributes:
+        headers: by their names in lower case.
+        query: the fields of the query.
+        subprotocols: which it offers.
+        secret: the configuration that its client secret carries; None without one.
+        card: returns the card of a model by its name, the default one for None; raises RequestError
+            where there is none.
+
+    """
+
+    headers: Headers
+    query: QueryParams
+    subprotocols: Sequence[str]
+    secret: dict[str, Any] | None
+    card: Callable[[object], ModelCard]
+
+
+@attrs.frozen(kw_only=True)
+class Opening:
+    """
+    A new session.
+
+    Attributes:
+        make: returns its protocol.
+        card: the model that it needs.
+        settings: how its first stream is opened.
+        subprotocol: which the server accepts, None for none.
+        is_resumable: whether a client that lost its socket may resume it.  Its messages are
+            numbered and acknowledged as docs/protocol.md says.
+
+    """
+
+    make: Callable[[SessionAudio, SessionInfo], ClientProtocol]
+    card: ModelCard
+    settings: StreamSettings
+    subprotocol: str | None = None
+    is_resumable: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Resumption:
+    """A session that a client resumes by its *token*, with the messages after number *last*."""
+
+    token: str
+    last: int
+    subprotocol: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CloseSocket:
+    """A refusal for clients that cannot read the status of one: a message and a close code."""
+
+    code: int
+    message: Message | None = None  #: None refuses without accepting the socket
+
+
+def _header_keys(connection: HTTPConnection) -> list[str]:
+    return header_keys(connection.headers)
+
+
+@attrs.frozen(kw_only=True)
+class SocketRoute:
+    """
+    A WebSocket of a protocol.
+
+    Attributes:
+        protocol: its name in metrics and logs, of letters.
+        path: the address, as "/v1/realtime".
+        open: returns what a client wants; raises WLKError to refuse it.
+        keys: returns the keys that a client offers, in the places where this protocol has them.
+        refuse: returns how an error is answered before a session begins.
+
+    """
+
+    protocol: str
+    path: str
+    open: Callable[[Handshake], Opening | Resumption]
+    keys: Callable[[HTTPConnection], list[str]] = _header_keys
+    refuse: Callable[[RequestError], Response | CloseSocket] = error_response
+
+
+@attrs.frozen(kw_only=True)
+class RecordingRequest:
+    """
+    What a client wants of a recording.
+
+    Attributes:
+        request: how it is transcribed.
+        answer: returns the object of JSON that answers, from the identifier of the request, the
+            words, and the seconds of audio.
+
+    """
+
+    request: TranscriptionRequest
+    answer: Callable[[str, Sequence[ASRToken], float], Message]
+
+
+@attrs.frozen(kw_only=True)
+class RecordingRoute:
+    """
+    A POST whose body is a recording of any format, as that of a protocol's clients.
+
+    Attributes:
+        protocol: its name in metrics and logs, of letters.
+        path: the address, which may be that of a WebSocket too.
+        open: returns what a client wants; raises WLKError to refuse it before the body is read.
+        keys: returns the keys that a client offers, in the places where this protocol has them.
+        refuse: returns the response to an error.
+
+    """
+
+    protocol: str
+    path: str
+    open: Callable[[Handshake], RecordingRequest]
+    keys: Callable[[HTTPConnection], list[str]] = _header_keys
+    refuse: Callable[[RequestError], Response] = error_response
+
+
+@attrs.frozen(kw_only=True)
+class TcpRoute:
+    """
+    A protocol with a port of its own, without HTTP: served where ``--listen NAME=PORT`` names it.
+
+    It has no keys, so that whoever reaches the port may use it.  Answers are lines of JSON.
+
+    Attributes:
+        protocol: its name in metrics and logs, of letters.
+        open: returns what a client wants, who has said nothing yet; its argument returns the card
+            of a model by its name, the default one for None.
+        read: reads the next message, None at the end; raises ValueError for what is none, and the
+            connection is closed.
+        refuse: returns the message that answers an error before a session begins.
+
+    """
+
+    protocol: str
+    open: Callable[[Callable[[object], ModelCard]], Opening]
+    read: Callable[[StreamReader], Awaitable[bytes | None]]
+    refuse: Callable[[RequestError], Message]
 
 
 @hookspec

@@ -19,17 +19,17 @@ from wlk_serve.errors import as_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from wlk_core.session import Session
     from wlk_core.session.events import Event
-    from wlk_serve.transcriptions.recording import RecordingSession
+    from wlk_serve.models.stream import RecordingSession
 
-__all__ = ["Attachment", "DueTimes", "Load", "Scheduler"]
+__all__ = ["Attachment", "DueTimes", "Scheduler"]
 
 Stepped: TypeAlias = "Session | RecordingSession"
 _LOGGER = logging.getLogger(__name__)
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less
+_WINDOW_SECONDS = 10.0  # of the steps whose lateness counts
 _MAX_STEPS = 4096  # newest steps whose lateness is kept, which bounds memory
 _MIN_STEPS = 10  # one for each chunk, from which their lateness is an estimate
 _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, which bounds memory
@@ -68,32 +68,6 @@ class DueTimes:
         return max(self._arrivals[0][1], self._origin + taken - _HALF_A_SAMPLE)
 
 
-class Load:
-    """
-    The lateness of the steps that ended within the last `window_seconds`.
-
-    Lateness is the end of a step minus its deadline, in seconds; negative where it ended in time.
-    There is no clock in here: every call carries the current time.
-    """
-
-    def __init__(self, window_seconds: float = 10.0, *, min_steps: int = _MIN_STEPS) -> None:
-        self._window = window_seconds
-        self._min_steps = min_steps
-        self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
-
-    def add(self, now: float, lateness: float) -> None:
-        """Count a step that ended at *now*."""
-        self._steps.append((now, lateness))
-
-    def p99(self, now: float) -> float | None:
-        """Return the 99th percentile in seconds, None for fewer than `min_steps` steps."""
-        while self._steps and self._steps[0][0] < now - self._window:
-            self._steps.popleft()
-        if len(self._steps) < self._min_steps:
-            return None
-        return float(np.percentile([lateness for _, lateness in self._steps], 99))
-
-
 @attrs.define(eq=False, kw_only=True)
 class Attachment:
     """
@@ -129,15 +103,15 @@ class Attachment:
             self.due_times.receive(scheduler.clock(), max(0.0, seconds))
             scheduler.enqueue(self)
 
-    def detach(self, *, wait: bool = True) -> None:
+    def detach(self) -> None:
         """
         Stop stepping the session, as after a disconnect; may be called again.
 
-        No call of `on_events` begins once it returns.  With `wait` it returns after the step that
-        runs, unless it is called in it; then the processor can be closed.  From an event loop:
+        No call of `on_events` begins once it returns.  It returns after the step that runs, unless
+        it is called in it; then the processor can be closed.  From an event loop:
         ``await asyncio.to_thread(attachment.detach)``.
         """
-        self._scheduler.drop(self, waits=wait)
+        self._scheduler.drop(self, waits=True)
 
     def publish(self, events: list[Event]) -> None:
         """Hand *events* to the consumer."""
@@ -146,7 +120,7 @@ class Attachment:
                 self._call(partial(self._deliver, events))
             except RuntimeError:  # the event loop of the consumer is closed
                 _LOGGER.warning("a session lost its consumer and is detached", exc_info=True)
-                self.detach(wait=False)
+                self._scheduler.drop(self, waits=False)
 
     def _deliver(self, events: list[Event]) -> None:
         if not self.is_detached:
@@ -154,7 +128,7 @@ class Attachment:
                 self._on_events(events)
             except Exception:
                 _LOGGER.exception("the callback of a session raised; the session is detached")
-                self.detach(wait=False)
+                self._scheduler.drop(self, waits=False)
 
 
 class Scheduler:
@@ -167,8 +141,7 @@ class Scheduler:
     words.  A step that runs is never interrupted.  A session is in one step at
     a time; a session that fails, or whose consumer does, ends alone.
 
-    The policy is in objects without threads and clocks: `DueTimes`, `Load`.  The lock is held for
-    a few lines of bookkeeping, never while a model or a callback runs.
+    The lock is held for a few lines of bookkeeping, never while a model or a callback runs.
 
     Use it as a context manager, or call `close`.
 
@@ -205,7 +178,8 @@ class Scheduler:
         self.lock = threading.Lock()  #: of `enqueue`
         self._is_closed = False
         self._attachments: set[Attachment] = set()
-        self._load = Load()
+        # The end of each of the newest steps, and how long after its deadline that was.
+        self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
         lanes = max(1, count) if same_thread else 1
         # Deadline and rank of those that wait.  The lowest rank comes first, and of equal ranks
         # what waits longest: dictionaries keep their order, and a server has too few sessions for
@@ -234,7 +208,9 @@ class Scheduler:
         fewer than ten steps were made.
         """
         with self.lock:
-            return self._load.p99(self.clock())
+            since = self.clock() - _WINDOW_SECONDS
+            found = [lateness for ended, lateness in self._steps if ended >= since]
+        return float(np.percentile(found, 99)) if len(found) >= _MIN_STEPS else None
 
     def longest_step(self, *, is_spare: bool) -> float:
         """Return how many seconds the oldest step of a kind has lasted; 0 where none runs."""
@@ -302,12 +278,7 @@ class Scheduler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def drop(self, attachment: Attachment, *, waits: bool) -> None:
@@ -362,7 +333,7 @@ class Scheduler:
             self._step_ended.notify_all()
             if attachment in self._attachments:
                 if not attachment.is_spare:
-                    self._load.add(now, now - deadline)
+                    self._steps.append((now, now - deadline))
                 if attachment.session.is_over:
                     self._attachments.remove(attachment)
                 else:
@@ -376,10 +347,8 @@ def _step(session: Stepped) -> list[Event]:
     """Step *session*; an error becomes its final Failure and the End."""
     try:
         return session.step()
+    except KeyboardInterrupt:
+        raise  # of the user's terminal, where the program calls `step`
     except BaseException as error:
-        if threading.current_thread() is threading.main_thread() and isinstance(
-            error, KeyboardInterrupt
-        ):
-            raise  # of the user's terminal
         _LOGGER.warning("a session failed", exc_info=True)
         return session.fail(as_failure(error))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
-
-import attrs
 
 from wlk_core.processor import EPS
 from wlk_core.session import Commit, SpeakerTurn, Timeline
@@ -17,23 +14,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, SpeakerSpan
 
 __all__ = ["SpeakerSegments"]
-
-
-@attrs.define(eq=False)
-class _Utterance:
-    """Text that is labelled together; `is_over` once no more text comes."""
-
-    name: str
-    timeline: Timeline = attrs.field(factory=Timeline)
-    is_over: bool = False
-
-    @property
-    def lines(self) -> list[TextLine]:
-        return [line for line in self.timeline.lines if isinstance(line, TextLine)]
-
-    @property
-    def tokens(self) -> list[ASRToken]:
-        return self.timeline.tokens
 
 
 class SpeakerSegments:
@@ -52,7 +32,8 @@ class SpeakerSegments:
 
     def __init__(self, max_delay: float) -> None:
         self._max_delay = max_delay
-        self._utterances: deque[_Utterance] = deque()
+        self._utterances: dict[str, Timeline] = {}  # text that is labelled together, by its name
+        self._over: set[str] = set()  # names of those to which no more text comes
         self._spans: list[SpeakerSpan] = []  # those that may reach text to come
         self._clock = 0.0  # at least so much audio has reached the diarizer
         self._is_over = False
@@ -61,26 +42,25 @@ class SpeakerSegments:
         """Append committed *tokens* to the utterance *name*; return them with known speakers."""
         if not tokens:
             return ()
-        if not self._utterances or self._utterances[-1].name != name:
-            self._utterances.append(_Utterance(name))
+        if name not in self._utterances:
+            self._utterances[name] = Timeline()
             for span in self._spans:
-                self._utterances[-1].timeline.add(SpeakerTurn(span, self._clock))
+                self._utterances[name].add(SpeakerTurn(span, self._clock))
         self.advance(max(token.start for token in tokens))
-        timeline = self._utterances[-1].timeline
+        timeline = self._utterances[name]
         timeline.add(Commit(tuple(tokens), self._clock))
         return tuple(timeline.tokens[-len(tokens) :])
 
     def labelled(self, name: str) -> tuple[ASRToken, ...] | None:
         """Return the tokens of the utterance *name* with known speakers; None without any text."""
-        found = next((each for each in self._utterances if each.name == name), None)
-        return None if found is None else tuple(found.tokens)
+        return tuple(self._utterances[name].tokens) if name in self._utterances else None
 
     def add_span(self, span: SpeakerSpan) -> None:
         """Apply what the diarizer found."""
         self.advance(span.end)
         self._spans.append(span)
-        for utterance in self._utterances:
-            utterance.timeline.add(SpeakerTurn(span, self._clock))
+        for timeline in self._utterances.values():
+            timeline.add(SpeakerTurn(span, self._clock))
 
     def advance(self, time: float) -> None:
         """Declare that all audio before *time* has reached the diarizer."""
@@ -88,12 +68,12 @@ class SpeakerSegments:
 
     def end(self, name: str) -> None:
         """Declare that no more text of the utterance *name* comes."""
-        for utterance in self._utterances:
-            utterance.is_over = utterance.is_over or utterance.name == name
+        self._over |= {name} & self._utterances.keys()
 
     def discard(self) -> None:
         """Forget the text of utterances that are not over."""
-        self._utterances = deque(each for each in self._utterances if each.is_over)
+        for name in self._utterances.keys() - self._over:
+            del self._utterances[name]
 
     def settle(self) -> None:
         """Declare that no more spans come: the diarizer ended, or is switched off."""
@@ -107,13 +87,15 @@ class SpeakerSegments:
     def take(self) -> list[tuple[str, TextLine]]:
         """Return the segments that became certain, each after the name of its utterance."""
         taken: list[tuple[str, TextLine]] = []
-        while self._utterances and self._utterances[0].is_over:
-            utterance = self._utterances[0]
-            if not self._is_over and not all(map(self._is_certain, utterance.tokens)):
+        for name, timeline in list(self._utterances.items()):
+            if name not in self._over:
                 break
-            self._utterances.popleft()
-            lines = utterance.lines
-            taken += [(utterance.name, line) for line in lines]
+            if not self._is_over and not all(map(self._is_certain, timeline.tokens)):
+                break
+            del self._utterances[name]
+            self._over.remove(name)
+            lines = [line for line in timeline.lines if isinstance(line, TextLine)]
+            taken += [(name, line) for line in lines]
             end = max(line.end for line in lines)
             self._spans = [span for span in self._spans if span.end > end - EPS]
         return taken

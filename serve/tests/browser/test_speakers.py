@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip("playwright", reason="needs: pip install playwright")
@@ -9,7 +11,6 @@ pytest.importorskip("faster_whisper")
 
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
-from wlk_serve.models.service import DiarizerSource
 
 pytestmark = pytest.mark.slow
 ALL_SECONDS = 60.0  # more than a run lasts
@@ -46,8 +47,8 @@ def diarized(serve, digits, change):
 
     def diarized(max_delay):
         spans = [SpeakerSpan("anna", 0.0, change), SpeakerSpan("bert", change, ALL_SECONDS)]
-        diarizers = DiarizerSource(lambda: ScriptedDiarizer(spans, max_delay=max_delay))
-        return serve(digits, keys=(), diarizers=diarizers)
+        open_diarizer = partial(ScriptedDiarizer, spans, max_delay=max_delay)
+        return serve(digits, keys=(), open_diarizer=open_diarizer)
 
     return diarized
 

@@ -169,18 +169,6 @@ def test_an_option_that_changes_between_turns_loses_no_word(server, expected, sp
     assert list(expected.turns) == finals(run(transcribe))
 
 
-def test_a_recording_has_the_words_of_the_command_line(server, expected, speech):
-    """Without `use_realtime` the plugin sends a file."""
-
-    async def transcribe():
-        async with recognizer(server) as plugin:
-            return await plugin.recognize(frames(speech()))
-
-    event = run(transcribe)
-
-    assert (Kind.FINAL_TRANSCRIPT, expected.text) == (event.type, text_of(event))
-
-
 def test_a_restart_loses_no_word(restartable, expected, speech):
     """SIGTERM completes the open turn; the plugin reconnects and goes on."""
     make = partial(recognizer, restartable, use_realtime=True, turn_detection=VAD)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 
 import pytest
@@ -65,27 +64,6 @@ def test_a_restart_loses_no_word(restartable, expected, speech):
                 connection.send(message)
             if len(talk.turns) == len(expected.turns):
                 break
-
-    assert [1012] == talk.codes
-    assert list(expected.turns) == talk.turns
-
-
-def test_a_restart_loses_no_word_of_the_asynchronous_client(restartable, expected, speech):
-    """SIGTERM completes the open item and closes with 1012, and the client reconnects."""
-    talk = Talk(restartable, speech)
-
-    async def transcribe():
-        async with (
-            openai.AsyncOpenAI(base_url=restartable.address, api_key="secret") as client,
-            client.realtime.connect(model="digits", on_reconnecting=talk.reconnect) as connection,
-        ):
-            async for event in connection:
-                for message in talk.take(event):
-                    await connection.send(message)
-                if len(talk.turns) == len(expected.turns):
-                    return
-
-    asyncio.run(transcribe())
 
     assert [1012] == talk.codes
     assert list(expected.turns) == talk.turns

@@ -6,7 +6,7 @@ from hypothesis import given, strategies
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.http.client_secrets import ClientSecrets, Secret, parse_secret_request
+from wlk_serve.http.admission import Client, ClientSecrets, parse_secret_request
 
 SESSION = {"audio": {"input": {"turn_detection": None}}}
 
@@ -19,19 +19,20 @@ def secrets():
 
 def test_a_secret_carries_its_session_until_it_expires(secrets):
     """The second of its expiry is the first at which it is invalid."""
-    secret, expires_at = secrets.mint(Secret(SESSION, "ab"), 60, now=1000.5)
+    client = Client(session=SESSION, key_id="ab")
+    secret, expires_at = secrets.mint(client, 60, now=1000.5)
 
     assert expires_at == 1060
     assert secret.startswith("ek_")
-    assert (SESSION, "ab") == secrets.read(secret, 1059.9)
+    assert client == secrets.read(secret, 1059.9)
     assert secrets.read(secret, 1060.0) is None
 
 
 def test_a_secret_of_other_keys_is_invalid(secrets):
     """Servers with the same keys accept each other's, and without keys each has its own."""
-    secret, _ = secrets.mint(Secret({}, ""), 60, now=0)
+    secret, _ = secrets.mint(Client(session={}), 60, now=0)
 
-    assert ClientSecrets.of(["key"]).read(secret, 0) == ({}, "")
+    assert ClientSecrets.of(["key"]).read(secret, 0) == Client(session={})
     assert ClientSecrets.of(["other"]).read(secret, 0) is None
     assert ClientSecrets.of([]) != ClientSecrets.of([])
 
@@ -40,7 +41,7 @@ def test_a_secret_of_other_keys_is_invalid(secrets):
 def test_a_secret_that_was_changed_is_invalid(position, bit):
     """A change of any bit of signature or content breaks it."""
     secrets = ClientSecrets.of(["key"])
-    secret, _ = secrets.mint(Secret(SESSION, ""), 60, now=0)
+    secret, _ = secrets.mint(Client(session=SESSION), 60, now=0)
     text = secret.removeprefix("ek_")
     data = bytearray(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     data[position % len(data)] ^= 1 << bit

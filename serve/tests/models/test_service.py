@@ -6,7 +6,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 import io
-from pathlib import Path
 import threading
 from types import SimpleNamespace
 import wave
@@ -18,12 +17,12 @@ import pytest
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_conformance.testing.digits import clip_path
 from wlk_core.audio import decode_file
+from wlk_core.config import Settings, choose_settings
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.registry import Registry
-from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.service import DiarizerSource, Service
+from wlk_serve.models.service import Service, loaded_service
 from wlk_serve.models.stream import StreamSettings
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
@@ -83,10 +82,11 @@ class SlowBackend:
 
 @pytest.fixture(scope="module")
 def scripted():
-    """Return the loaded scripted backend and its card."""
+    """Return the loaded scripted backend and its card, with one engine call at a time."""
     registry = Registry()
+    spec = attrs.evolve(registry.spec("scripted"), max_concurrent_calls=1)
     with registry.load_backend("scripted") as backend:
-        yield backend, ModelCard.of(registry.spec("scripted"), None)
+        yield backend, ModelCard.of(spec, None)
 
 
 @pytest.fixture
@@ -98,30 +98,9 @@ def backend(scripted):
 @pytest.fixture
 def service(scripted, backend):
     """Return a service of that backend."""
-    with closing(Service(backend, scripted[1], workers=1)) as service:
+    with closing(Service(backend, scripted[1])) as service:
         yield service
         backend.released.set()
-
-
-@attrs.define(eq=False)
-class Diarizers:
-    """Opens diarizers that note their close."""
-
-    max_delay: float = 1.0
-    closed: threading.Event = attrs.field(factory=threading.Event)
-
-    def open(self):
-        """Return the diarizer of a session."""
-        return self
-
-    def close(self):
-        """Note the close."""
-        self.closed.set()
-
-    def insert_audio_chunk(self, audio):
-        """Take nothing."""
-
-    insert_silence = process_iter = reset = insert_audio_chunk
 
 
 def nothing(*_arguments):
@@ -131,21 +110,6 @@ def nothing(*_arguments):
 async def begun(backend):
     """Wait until a stream is being opened; the event loop must go on."""
     assert await asyncio.to_thread(backend.begun.wait, WAIT)
-
-
-def test_the_event_loop_goes_on_while_a_backend_opens_a_stream(service, backend):
-    """A server that does not answer stops no other session, because the loop releases it here."""
-
-    async def run():
-        opening = asyncio.create_task(service.open_stream(CONFIG, nothing))
-        await begun(backend)
-        backend.released.set()
-        stream = await opening
-        is_stepped = len(service._scheduler) == 1
-        stream.close()
-        return is_stepped
-
-    assert asyncio.run(run())
 
 
 @pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
@@ -198,7 +162,7 @@ def test_a_canary_that_fails_answers_all_who_wait_for_it_without_its_cause(servi
 
     assert [503] * 3 == [error.status for error in errors]
     assert 1 == backend.opened
-    assert "home" not in str(errors)
+    assert "/srv" not in str(errors)
 
 
 def test_a_card_has_the_languages_of_the_loaded_model(service, backend):
@@ -237,33 +201,6 @@ def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, ba
     assert backend.closed.wait(WAIT)
 
 
-def test_a_recording_that_is_cancelled_twice_is_released(service, backend):
-    """Also where no thread was free for it before the second cancellation."""
-    backend.released.set()
-    threads, is_free = ThreadPoolExecutor(1), threading.Event()
-    recording = io.BytesIO(Path(clip_path("demo")).read_bytes())
-    request = TranscriptionRequest(task="transcribe")
-
-    async def run():
-        asyncio.get_running_loop().set_default_executor(threads)
-        events = service.recognize(recording, request, nothing)
-        await anext(events)
-        busy = asyncio.create_task(asyncio.to_thread(is_free.wait, WAIT))
-        leaving = asyncio.create_task(events.aclose())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        leaving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await leaving
-        assert not backend.closed.is_set()
-        is_free.set()
-        await busy
-        assert await asyncio.to_thread(backend.closed.wait, WAIT)
-        recording.close()
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -296,7 +233,7 @@ def test_a_recording_is_decoded_no_further_than_its_events_are_read(
     service, backend, recording, monkeypatch
 ):
     """A client that reads slowly would let the events of hours wait in memory."""
-    monkeypatch.setattr("wlk_serve.transcriptions.recording._MAX_WAITING", 2)
+    monkeypatch.setattr("wlk_serve.models.stream._MAX_WAITING", 2)
     backend.released.set()
     content, length = recording
     used = []
@@ -350,52 +287,34 @@ def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
     assert backend.closed.wait(WAIT)
 
 
-def test_a_stream_whose_gate_cannot_be_opened_is_closed(scripted, backend, monkeypatch):
-    """Its diarizer as well."""
-    diarizers = Diarizers()
-    backend.released.set()
-
-    def failing_detector():
-        raise BackendError("no memory")
-
-    monkeypatch.setattr("wlk_serve.models.service.SileroDetector", failing_detector)
-    with closing(Service(backend, scripted[1], workers=1, diarizers=diarizers)) as service:
-        config = attrs.evolve(CONFIG, leaves_out_pauses=True)
-        with pytest.raises(BackendError, match="no memory"):
-            asyncio.run(service.open_stream(config, nothing))
-
-    assert backend.closed.is_set()
-    assert diarizers.closed.is_set()
-
-
 def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     scripted, backend, caplog
 ):
     """Diarizer, session and detector are not kept because of it."""
-    diarizers = Diarizers()
+    diarizer = ScriptedDiarizer([])
     backend.released.set()
     backend.close_error = BackendError("the state could not be released")
 
-    with closing(Service(backend, scripted[1], workers=1, diarizers=diarizers)) as service:
+    with closing(Service(backend, scripted[1], open_diarizer=lambda: diarizer)) as service:
         stream = asyncio.run(service.open_stream(CONFIG, nothing))
         stream.close()
 
-    assert diarizers.closed.is_set()
+    assert diarizer.is_closed
     assert not hasattr(stream, "session")
     assert "the state could not be released" in caplog.text
 
 
-def test_a_diarizer_is_loaded_before_the_server_is_ready():
+def test_a_diarizer_is_loaded_before_the_model(monkeypatch):
     """It declares the delay, and is closed again; each session has another one."""
-    loaded = []
+    diarizer, registry = ScriptedDiarizer([], max_delay=0.5), Registry()
+    monkeypatch.setattr(registry, "load_annotator", lambda *_names: diarizer)
+    settings = choose_settings(registry, backend="scripted", model="digits")
+    load = Settings.load
 
-    def load():
-        loaded.append(ScriptedDiarizer([SpeakerSpan("anna", 0, 1)], max_delay=0.5))
-        return loaded[-1]
+    def noting_load(*arguments):
+        assert diarizer.is_closed
+        return load(*arguments)
 
-    source = DiarizerSource(load)
-    opened = source.open()
-
-    assert 0.5 == source.max_delay
-    assert [True, False] == [diarizer.is_closed for diarizer in loaded]
-    assert opened is loaded[1]
+    monkeypatch.setattr(Settings, "load", noting_load)
+    with loaded_service(registry, settings, diarizer="scripted") as service:
+        assert 0.5 == service.card.speaker_delay

@@ -89,7 +89,7 @@ def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
 
     gc.disable()
     try:
-        with closing(Service(backend, ModelCard.of(spec, "digits", "en"), workers=1)) as service:
+        with closing(Service(backend, ModelCard.of(spec, "digits", "en"))) as service:
             stream, freed = asyncio.run(opened(service))
         assert None is freed()
         assert 0.0 == stream.backlog_seconds

@@ -1,14 +1,16 @@
-"""What clients may use."""
+"""What clients may use, and the sessions that run."""
 
 from __future__ import annotations
 
-import math
+import asyncio
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.limits import Budget, Limits, Usage
+from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.running import RunningSessions
 
 
 @pytest.fixture
@@ -70,24 +72,77 @@ def test_without_limits_everything_is_allowed():
     )
 )
 def test_no_more_is_used_than_the_budget_and_one_use(uses):
-    """At any time, of any length of time."""
-    budget, now, total = Budget(10.0), 0.0, 0.0
+    """At any time, of any length of time; and the time in the answer is enough."""
+    usage, now, total = Usage(Limits(audio_per_minute=10.0)), 0.0, 0.0
     for pause, amount in uses:
         now += pause
-        if budget.wait_seconds(now) == 0:
-            budget.use(amount)
-            total += amount
+        refused = refusal(usage, "", now, amount)
+        if refused is not None:
+            now += refused[1]
+            assert None is refusal(usage, "", now, amount)
+        total += amount
 
         assert total <= 10.0 + now / 6 + 5 + 1e-6
 
 
-@given(strategies.floats(0.1, 1e6))
-def test_after_the_wait_something_is_left(amount):
-    """The time in the answer is enough."""
-    budget = Budget(10.0)
-    budget.wait_seconds(0.0)
-    budget.use(amount)
-    wait = budget.wait_seconds(0.0)
+@attrs.define(eq=False)
+class WaitingSession:
+    """A session that ends when it is requested to."""
 
-    assert 0 == budget.wait_seconds(wait * (1 + 1e-9) + 1e-9)
-    assert math.isfinite(wait)
+    ended: asyncio.Event = attrs.field(factory=asyncio.Event)
+    is_stubborn: bool = False
+    is_closed: bool = False
+
+    def end(self):
+        """End."""
+        if not self.is_stubborn:
+            self.ended.set()
+
+    def close(self):
+        """End at once."""
+        self.is_closed = True
+        self.ended.set()
+
+
+def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
+    """It returns when the last session has delivered its words."""
+
+    async def drained():
+        sessions, session = RunningSessions(10), WaitingSession()
+
+        async def run():
+            with sessions.entered(session):
+                await session.ended.wait()
+
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        await sessions.drain(0.0)
+        await task
+        return sessions
+
+    sessions = asyncio.run(drained())
+
+    assert 0 == len(sessions)
+    with pytest.raises(RequestError, match="shuts down"):
+        sessions.check()
+
+
+def test_a_session_that_does_not_deliver_its_words_in_time_is_dropped(monkeypatch, caplog):
+    """A line has their number; nothing of them goes on when the server has ended."""
+    monkeypatch.setattr("wlk_serve.ops.running._FLUSH_SECONDS", 0.0)
+
+    async def drained():
+        sessions, session = RunningSessions(10), WaitingSession(is_stubborn=True)
+
+        async def run():
+            with sessions.entered(session), sessions.entered(WaitingSession()):
+                await session.ended.wait()
+
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        await sessions.drain(0.0)
+        await task
+        return session.is_closed
+
+    assert asyncio.run(drained())
+    assert "2 sessions and requests did not end" in caplog.text

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 import logging
-import sys
 
 import pytest
 
 from wlk_core.session.events import Commit, Endpoint
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.metrics import Metrics
-from wlk_serve.ops.records import SessionFigures
+from wlk_serve.ops.metrics import Metrics, SessionFigures
 
 
 class Clock:
@@ -33,7 +31,6 @@ def clock():
 @pytest.fixture
 def metrics():
     """Return new metrics."""
-    pytest.importorskip("prometheus_client")
     return Metrics()
 
 
@@ -81,19 +78,10 @@ def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock
     assert 0.5 == found["wlk_backlog_seconds_sum"]
 
 
-def test_lateness_is_read_when_the_metrics_are_rendered(metrics):
-    """The gauge calls its function each time, so that it is never older than the answer."""
-    latenesses = iter([0.25, 2.0])
-    metrics.lateness.set_function(lambda: next(latenesses))
-
-    assert 0.25 == values(metrics)["wlk_lateness_seconds"]
-    assert 2.0 == values(metrics)["wlk_lateness_seconds"]
-
-
 def test_a_refusal_is_no_error(metrics):
     """Both are counted by their codes."""
-    metrics.count_error(RequestError("full", status=503, code="server_overloaded"))
-    metrics.count_error(RequestError("wrong", status=400, code="invalid_value"))
+    metrics.counted(RequestError("full", status=503, code="server_overloaded"))
+    metrics.counted(RequestError("wrong", status=400, code="invalid_value"))
     metrics.count_error_code("invalid_json")
 
     assert {
@@ -106,7 +94,7 @@ def test_a_refusal_is_no_error(metrics):
 def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, caplog, monkeypatch):
     """It is written once, at the end."""
     # Tools that other tests run disable the loggers that exist.
-    monkeypatch.setattr("wlk_serve.ops.records._LOGGER.disabled", False)
+    monkeypatch.setattr("wlk_serve.ops.metrics._LOGGER.disabled", False)
     record.add_audio(2.5)
     record.add_events([Commit((token("secret", end=1.0),), 1.25)], 0.0, deque())
     record.set_state("waiting")
@@ -119,17 +107,3 @@ def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, cap
         "session sess_1 protocol=realtime key=ab12 seconds=3.0 audio=2.5 words=1 losses=1 "
         "latency_p95=0.25 end=1000"
     )
-
-
-def test_without_the_library_nothing_is_counted(monkeypatch, clock, token):
-    """The page of metrics names the command that installs it."""
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    metrics = Metrics()
-    record = SessionFigures(metrics, protocol="rest", session_id="a", key_id="", clock=clock)
-    record.add_events([Commit((token("zero"),), 1.0)], 0.0, deque())
-    record.finish("200")
-
-    with pytest.raises(RequestError) as caught:
-        metrics.render()
-    assert (404, "metrics_not_installed") == (caught.value.status, caught.value.code)
-    assert "pip install 'wlk-serve[metrics]'" in str(caught.value)

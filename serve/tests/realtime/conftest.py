@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
+from wlk_serve.protocols import SessionInfo
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 from wlk_serve.sessions.audio import SessionAudio
-from wlk_serve.sessions.protocol import SessionInfo
+
+MANUAL = {"audio": {"input": {"turn_detection": None}}}
+SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 
 
 class OpenedProtocol:
@@ -62,4 +66,11 @@ def client(protocol):
         kind = kind if "." in kind else f"input_audio_buffer.{kind}"
         return protocol.receive(json.dumps({"type": kind, **fields}))
 
+    return client
+
+
+@pytest.fixture
+def manual(client):
+    """Return the client of a session in which the client commits."""
+    client("session.update", session=MANUAL)
     return client

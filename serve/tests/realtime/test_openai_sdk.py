@@ -88,6 +88,26 @@ def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
     assert [s.text for s in transcript.segments] == [segment.text for segment in answer.segments]
 
 
+@pytest.mark.parametrize("response_format", ["json", "text", "srt", "vtt"])
+def test_every_format_has_the_words_of_the_core(client, transcript, response_format):
+    """Formats of text arrive as they are, the others as objects."""
+    answer = client.audio.transcriptions.create(
+        file=clip_path(TURNS), model="digits", response_format=response_format
+    )
+    text = answer if isinstance(answer, str) else answer.text
+
+    assert transcript.text.split() == [word for word in text.split() if word.islower()]
+
+
+def test_a_stream_of_events_has_the_words_of_the_core(client, transcript):
+    """Joined deltas are the text of the last event."""
+    form = {"file": clip_path(TURNS), "model": "digits", "stream": True}
+    events = list(client.audio.transcriptions.create(**form))
+
+    deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
+    assert transcript.text == "".join(deltas) == events[-1].text
+
+
 def test_models_are_listed_and_found(client):
     """User interfaces ask for them first."""
     assert ["digits"] == [model.id for model in client.models.list()]
@@ -138,6 +158,23 @@ def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, 
     assert [events[-1].item_id] * 2 == [event.item.id for event in item]
 
 
+def test_server_vad_completes_both_turns(client, transcript):
+    """Each ends by itself, and its deltas are its transcript."""
+    events, silence = [], base64.b64encode(bytes(64_000)).decode()
+    vad = {"type": "server_vad", "silence_duration_ms": 800, "prefix_padding_ms": 300}
+    with client.realtime.connect(extra_query=TRANSCRIPTION) as connection:
+        connection.session.update(session=session(vad))
+        for audio in (*pcm(), silence):
+            connection.input_audio_buffer.append(audio=audio)
+        for event in connection:
+            events.append(event)
+            if len(turns := texts(events, COMPLETED)) == 2:
+                break
+
+    assert transcript.text.split() == " ".join(turns.values()).split()
+    assert texts(events, DELTA) == turns
+
+
 def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript):
     """The audio before it has a stream of its own, which has ended; its item is completed."""
     prompt = {"audio": {"input": {"transcription": {"prompt": "digits"}}}}
@@ -157,15 +194,21 @@ def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript
     assert texts(events, DELTA) == texts(events, COMPLETED)
 
 
-def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address):
-    """The configuration of the secret is the effective one at the beginning."""
+def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address, transcript):
+    """The configuration of the secret is that of the audio; its browser sends none."""
     secret = client.realtime.client_secrets.create(session=session(None))
     with openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0) as browser:
         with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:
             created = connection.recv()
+            for audio in pcm():
+                connection.input_audio_buffer.append(audio=audio)
+            connection.input_audio_buffer.commit()
+            while (event := connection.recv()).type != COMPLETED:
+                assert "error" != event.type
         with pytest.raises(openai.AuthenticationError):
             browser.models.list()
 
+    assert transcript.text == event.transcript
     assert created.session.audio.input.turn_detection is None
     assert 16_000 == created.session.audio.input.format.rate
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import base64
-
 import pytest
 
 from wlk_core.errors import BackendError
@@ -16,17 +14,17 @@ from wlk_core.session.events import (
 )
 from wlk_core.tokens import Transcript
 
+from .conftest import MANUAL, SECOND
+
+FAILED = "conversation.item.input_audio_transcription.failed"
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
-MANUAL = {"audio": {"input": {"turn_detection": None}}}
-SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+DETECTION = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
 
 
-@pytest.fixture
-def manual(client):
-    """Return the client of a session in which the client commits."""
-    client("session.update", session=MANUAL)
-    return client
+def language(name):
+    """Return a session with another language, which needs another stream."""
+    return {"audio": {"input": {"transcription": {"language": name}}}}
 
 
 def types(messages):
@@ -101,29 +99,6 @@ def test_words_carry_times_and_confidence(protocol, manual, streams, token):
     assert "logprobs" not in completed
 
 
-def test_a_commit_reserves_the_item_of_the_deltas_before_it(protocol, manual, streams, token):
-    """A delta before the commit has the id of the committed item."""
-    manual("input_audio_buffer.append", audio=SECOND)
-    (delta,) = protocol.handle(streams[0], [Commit((token(" zero"),), 0.5)])
-    committed, added, done = manual("input_audio_buffer.commit")
-    (completed,) = protocol.handle(streams[0], [Endpoint(1.0, "commit", 1.0)])
-
-    assert delta["item_id"] == committed["item_id"] == added["item"]["id"] == completed["item_id"]
-    assert "conversation.item.done" == done["type"]
-    assert (added["item"], added["previous_item_id"]) == (done["item"], done["previous_item_id"])
-    assert [("receive", 48_000), ("commit",)] == streams[0].calls
-
-
-def test_audio_without_words_is_completed_empty(protocol, manual, streams):
-    """A commit of silence has an answer too."""
-    manual("input_audio_buffer.append", audio=SECOND)
-    manual("input_audio_buffer.commit")
-
-    (completed,) = protocol.handle(streams[0], [Endpoint(1.0, "commit", 1.0)])
-
-    assert ("", 1.0) == (completed["transcript"], completed["usage"]["seconds"])
-
-
 def test_a_clear_drops_what_was_not_committed(protocol, manual, streams, token):
     """The committed item is completed, text after it is dropped, and the clock goes on."""
     manual("input_audio_buffer.append", audio=SECOND)
@@ -142,22 +117,6 @@ def test_a_clear_drops_what_was_not_committed(protocol, manual, streams, token):
     assert ["zero"] == [message["delta"] for message in kept if message["type"] == DELTA]
     assert ("close",) == streams[0].calls[-1]
     assert ("two", 2.0) == (later["delta"], later["start"])
-
-
-def test_another_language_goes_on_with_a_new_stream(protocol, manual, streams, token):
-    """The old stream is flushed first; what the new one emits earlier waits."""
-    manual("input_audio_buffer.append", audio=SECOND)
-    session = {"audio": {"input": {"transcription": {"language": "fr"}}}}
-    manual("session.update", session=session)
-    manual("input_audio_buffer.append", audio=SECOND)
-
-    early = protocol.handle(streams[1], [Commit((token(" deux", 0.0, 0.5),), 1.0)])
-    late = protocol.handle(streams[0], [Commit((token(" one"),), 1.0), end()])
-
-    assert [] == early
-    assert ["one", " deux"] == [message["delta"] for message in late]
-    assert [None, "fr"] == [stream.settings.language for stream in streams]
-    assert [("receive", 48_000), ("end_audio",), ("close",)] == streams[0].calls
 
 
 def test_log_probabilities_come_when_they_are_included(protocol, client, streams, token):
@@ -218,18 +177,6 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
     assert (f"item_{appends}", "engine_failed") == (failed["item_id"], failed["error"]["code"])
 
 
-def test_an_end_completes_audio_that_no_commit_followed(protocol, manual, streams, token):
-    """A server that shuts down loses no word."""
-    manual("input_audio_buffer.append", audio=SECOND)
-    protocol.end()
-
-    messages = protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), end()])
-
-    assert ("end_audio",) in streams[0].calls
-    assert "zero" == messages[-1]["transcript"]
-    assert protocol.audio.is_over
-
-
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -239,8 +186,8 @@ def test_an_end_completes_audio_that_no_commit_followed(protocol, manual, stream
         (b"\x00", ("invalid_event", None)),
         ("{}", ("invalid_event", "type")),
         ('{"type": "no.such.type"}', ("invalid_event", "type")),
-        ('{"type": "response.create"}', ("unsupported_event", "type")),
-        ('{"type": "input_audio_buffer.append"}', ("invalid_type", "audio")),
+        ('{"type": "wlk.mark", "id": "a"}', ("invalid_event", "type")),  # which nobody asked for
+        ('{"type": "input_audio_buffer.append"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "*"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "AA=="}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.commit"}', ("input_audio_buffer_commit_empty", None)),
@@ -286,28 +233,6 @@ def test_binary_audio_is_an_append(protocol, client, streams):
     )
 
 
-def test_binary_audio_before_an_update_is_an_error(protocol, streams):
-    """Its format is not known then."""
-    assert "invalid_event" == only_error(protocol.receive(bytes(80)))[0]
-    assert [] == streams
-
-
-def test_half_a_sample_is_an_error(protocol, client):
-    """Nothing of the message is taken."""
-    client("session.update", session={})
-
-    assert "invalid_value" == only_error(protocol.receive(bytes(3)))[0]
-    assert 0 == protocol.audio.samples
-
-
-def test_binary_audio_after_the_end_is_an_error(protocol, client):
-    """As any message then, unless the server ended it: its client cannot know yet."""
-    client("session.update", session={})
-    client("wlk.end")
-
-    assert "session_expired" == only_error(protocol.receive(bytes(2)))[0]
-
-
 def test_messages_after_the_server_ended_the_session_are_ignored(protocol, client):
     """An error before the last words would end some clients."""
     client("session.update", session={})
@@ -322,5 +247,52 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
     manual("wlk.end")
 
     assert [] == manual("wlk.end")
-    (error,) = manual("input_audio_buffer.append", audio=SECOND)
-    assert "session_expired" == error["error"]["code"]
+    for late in (manual("input_audio_buffer.append", audio=SECOND), protocol.receive(bytes(2))):
+        assert ("session_expired", None) == only_error(late)
+
+
+@pytest.mark.parametrize(("first", "text"), [(" un", "zero un"), ("un", "zero un"), (".", "zero.")])
+def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, first, text):
+    """A commit covers all audio since the last one, of two streams here, whose words stay apart."""
+    manual("append", audio=SECOND)
+    manual("session.update", session=language("fr"))
+    manual("append", audio=SECOND)
+    messages = manual("commit")
+    messages += protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), end()])
+    events = [Commit((token(first),), 1.0), Endpoint(1.0, "commit", 1.0)]
+    messages += protocol.handle(streams[1], events)
+
+    assert [text] == [each["transcript"] for each in messages if each["type"] == COMPLETED]
+
+
+@pytest.mark.parametrize("session", [MANUAL, DETECTION], ids=["manual", "detection"])
+def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, streams, session):
+    """The item is reported once, as one that failed."""
+    client("session.update", session=session)
+    client("append", audio=SECOND)
+    client("session.update", session=language("fr"))
+    client("commit")
+    failure = Failure(BackendError("the engine broke"), is_final=True, audio_time=1.0)
+
+    (message,) = protocol.handle(streams[0], [failure, end()])
+
+    assert (FAILED, "item_1") == (message["type"], message["item_id"])
+
+
+def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, protocol, streams):
+    """The configuration stays, its audio is taken, and another attempt later succeeds."""
+    for name in ("en", "fr", "en", "fr"):
+        manual("session.update", session=language(name))
+        manual("append", audio=SECOND)
+
+    (error,) = manual("session.update", session=language("en"))
+    assert [] == manual("append", audio=SECOND)
+    protocol.handle(streams[0], [end()])
+    (updated,) = manual("session.update", session=language("en"))
+
+    assert ("rate_limit_error", "rate_limit_exceeded") == (
+        error["error"]["type"], error["error"]["code"],
+    )  # fmt: skip
+    assert [("receive", 48_000)] * 2 == streams[3].calls[:2]
+    assert "en" == updated["session"]["audio"]["input"]["transcription"]["language"]
+    assert 4 == len(streams)

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import Commit, End, Endpoint, Marked
+from wlk_core.session.events import Commit, Endpoint, Marked
 from wlk_core.tokens import Transcript
 
 SECOND = base64.b64encode(bytes(64_000)).decode()
@@ -52,22 +52,6 @@ def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, 
     assert ([], []) == (b["tokens"], b["hypothesis"])
 
 
-def test_times_of_a_later_stream_are_on_the_clock_of_the_session(protocol, client, streams, token):
-    """Another language opens another stream; its times go on."""
-    client("session.update", session=SESSION)
-    client("input_audio_buffer.append", audio=SECOND)
-    client("session.update", session={"audio": {"input": {"transcription": {"language": "fr"}}}})
-    client("wlk.mark", id="a")
-    protocol.handle(streams[0], [End(audio_time=1.0, stats=StreamStats(), latency=None)])
-
-    events = [Commit((token(" un", 0.2, 0.4),), 1.0), marked("a")]
-    *_, message = protocol.handle(streams[1], events)
-
-    assert [("mark", "a")] == streams[1].calls
-    assert 2.0 == message["processed_up_to"]
-    assert 1.2 == pytest.approx(message["tokens"][0]["start"])
-
-
 def test_a_clear_answers_the_marks_in_the_audio_that_it_drops(protocol, client, streams, token):
     """With what was committed before, no hypothesis, and the time of the mark."""
     client("session.update", session=SESSION)
@@ -110,13 +94,6 @@ def test_marks_that_a_clear_drops_come_back_after_those_before_them(protocol, cl
     assert [("close",)] * 2 == [stream.calls[-1] for stream in streams]
 
 
-def test_without_the_request_no_mark_is_taken(client):
-    """A session that did not ask for marks refuses them, because it has collected nothing."""
-    (message,) = client("wlk.mark", id="a")
-
-    assert "invalid_event" == message["error"]["code"]
-
-
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
 def test_a_mark_has_a_short_name(client, streams, name):
     """Anything else is refused, and opens no stream."""
@@ -125,15 +102,4 @@ def test_a_mark_has_a_short_name(client, streams, name):
     (message,) = client("wlk.mark", id=name)
 
     assert [] == streams
-    assert ("invalid_type", "id") == (message["error"]["code"], message["error"]["param"])
-
-
-def test_a_model_card_declares_the_backend(card):
-    """A client decides by it what it may ask for."""
-    declared = card.record()["wlk"]
-
-    assert "toy" == declared["backend"]
-    assert ["language-detection", "language-forcing", "probabilities"] == declared["capabilities"]
-    assert (["en", "fr"], True, False) == (
-        declared["languages"], declared["takes_prompt"], declared["recognises_digits"],
-    )  # fmt: skip
+    assert ("invalid_value", "id") == (message["error"]["code"], message["error"]["param"])

@@ -131,8 +131,10 @@ class Client:
             self.words.append(str(number))
 
     def commit(self):
-        """Commit the words."""
-        if self.send("input_audio_buffer.commit"):
+        """Commit the words, of which there must be some unless detection ends items too."""
+        is_accepted = self.send("input_audio_buffer.commit")
+        assert self.uses_detection or is_accepted is (self.words != [])
+        if is_accepted:
             self._end_item()
 
     def change(self):

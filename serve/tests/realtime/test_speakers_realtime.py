@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import attrs
 import pytest
 
@@ -19,10 +17,7 @@ from wlk_core.session.events import (
 )
 from wlk_core.tokens import SpeakerSpan
 
-from .conftest import OpenedProtocol
-
-SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
-MANUAL = {"audio": {"input": {"turn_detection": None}}}
+from .conftest import MANUAL, SECOND, OpenedProtocol
 
 
 @pytest.fixture

@@ -89,11 +89,9 @@ class Consumer:
 
     events: list = attrs.field(factory=list)
     ended: threading.Event = attrs.field(factory=threading.Event)
-    threads: set = attrs.field(factory=set)
 
     def __call__(self, events):
         """Take events."""
-        self.threads.add(threading.current_thread().name)
         self.events += events
         if isinstance(events[-1], End):
             self.ended.set()

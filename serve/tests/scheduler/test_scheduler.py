@@ -11,7 +11,7 @@ import pytest
 from wlk_conformance.testing import partition
 from wlk_core import BackendError, StreamClosed
 from wlk_core.session import Commit, End, Failure
-from wlk_serve.scheduler import Scheduler
+from wlk_serve.scheduler import DueTimes, Scheduler
 
 WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 
@@ -163,22 +163,23 @@ def test_a_session_whose_step_raises_ends_alone(
     assert 0 == len(manual)
 
 
-def test_a_step_that_does_not_return_is_noticed(manual, clock, open_ungated, speech):
-    """Only another process helps then, because a call cannot be interrupted."""
-    session, lasted = open_ungated(), []
+def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_ungated, speech):
+    """One that does not return is noticed; only another process helps then."""
+    session, lasted, reported = open_ungated(), [], []
     session.receive(speech)
-    manual.attach(session, lambda _events: None)
 
     def hang():
         clock.now += 1000
-        lasted.append(manual.longest_step(is_spare=False))
+        lasted.append(scheduler.longest_step(is_spare=False))
         return []
 
     session.step = hang
-    manual.step()
+    with Scheduler(workers=0, clock=clock, on_step=reported.append) as scheduler:
+        scheduler.attach(session, print)
+        scheduler.step()
 
-    assert 1000 == lasted[0]
-    assert 0 == manual.longest_step(is_spare=False)
+        assert [1000] == lasted == reported
+        assert 0 == scheduler.longest_step(is_spare=False)
 
 
 def test_the_lateness_of_the_last_ten_seconds_is_measured(
@@ -195,7 +196,9 @@ def test_the_lateness_of_the_last_ten_seconds_is_measured(
             clock.now += step_seconds
             run(manual)
 
+    before = manual.lateness
     feed(step_seconds=0.7)
+    assert before is None  # too few steps are no measurement
     assert manual.lateness == pytest.approx(0.2)
     clock.now += 11.0
     feed(step_seconds=0.2)
@@ -220,21 +223,6 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
     assert before == set(threading.enumerate())
     with pytest.raises(StreamClosed, match="the scheduler is closed"):
         scheduler.attach(open_ungated(), consumer)
-
-
-def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated, speech):
-    """The callback of a scheduler gets seconds of its clock."""
-    seconds = []
-    scheduler = Scheduler(workers=0, clock=clock, on_step=seconds.append)
-    session = open_ungated()
-    attachment = scheduler.attach(session, new_consumer())
-    session.receive(speech[:8000])
-    attachment.notify()
-    steps = run(scheduler)
-    scheduler.close()
-
-    assert steps > 0
-    assert [0.0] * steps == seconds
 
 
 def test_a_spare_session_is_stepped_while_no_other_one_waits(
@@ -325,31 +313,6 @@ def test_a_callback_may_detach_its_own_session(manual, open_ungated, speech):
     assert 0 == len(manual)
 
 
-def test_a_callback_can_run_on_an_event_loop(new_consumer, open_ungated, speech, text):
-    """Where the program wants it: the loop calls it, no other thread."""
-
-    async def main():
-        ended, received = asyncio.Event(), new_consumer()
-
-        def on_events(events):
-            received(events)
-            if received.ended.is_set():
-                ended.set()
-
-        session = open_ungated()
-        session.receive(speech)
-        session.end_audio()
-        loop = asyncio.get_running_loop()
-        with Scheduler(workers=1) as scheduler:
-            scheduler.attach(session, on_events, call=loop.call_soon_threadsafe)
-            await asyncio.wait_for(ended.wait(), WAIT)
-        return received
-
-    received = asyncio.run(main())
-    assert text == received.text
-    assert {threading.current_thread().name} == received.threads
-
-
 def test_a_session_whose_event_loop_is_closed_is_detached(manual, open_ungated, speech):
     """Its scheduler goes on."""
     session = open_ungated()
@@ -360,3 +323,49 @@ def test_a_session_whose_event_loop_is_closed_is_detached(manual, open_ungated, 
     run(manual)
 
     assert 0 == len(manual)
+
+
+def test_the_oldest_audio_that_waits_decides():
+    """The arrival of audio that was taken does not count any more."""
+    due = DueTimes(burst_seconds=2.0)
+    for second in range(5):
+        due.receive(float(second), 1.0)
+
+    assert [0.0, 2.0, 4.0] == [due.due(waiting) for waiting in (5.0, 3.0, 0.5)]
+
+
+def test_audio_that_is_sent_at_once_is_due_when_it_would_have_been_spoken():
+    """A burst of two seconds is due at once; what follows is due in real time."""
+    due = DueTimes(burst_seconds=2.0)
+    due.receive(100.0, 3600.0)
+
+    assert 100.0 == due.due(waiting=3600.0)
+    assert 100.0 == due.due(waiting=3598.0)
+    assert 100.0 + 1798.0 == due.due(waiting=1800.0)
+
+
+def test_a_long_stall_earns_no_more_than_a_burst():
+    """After an hour without audio an hour of audio is not due at once."""
+    due = DueTimes(burst_seconds=2.0)
+    due.receive(0.0, 1.0)
+    due.receive(3600.0, 3600.0)
+
+    assert 3600.0 + 98.0 == due.due(waiting=3500.0)
+
+
+def test_a_command_without_audio_is_due_at_once():
+    """A commit or the end waits in no line of its own."""
+    due = DueTimes(burst_seconds=2.0)
+    due.receive(1.0, 0.5)
+    due.receive(7.0, 0.0)
+
+    assert 7.0 == due.due(waiting=0.0)
+
+
+def test_the_memory_of_arrivals_does_not_grow_with_the_number_of_chunks():
+    """Ten thousand chunks of a sample that come at once have one arrival time."""
+    due = DueTimes(burst_seconds=2.0)
+    for i in range(10_000):
+        due.receive(i * 1e-6, 1 / 16_000)
+
+    assert 1 == len(due._arrivals)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 from types import SimpleNamespace
 
+import attrs
 import pytest
 
 from wlk_serve.ops.limits import Limits, Usage
@@ -12,6 +16,35 @@ from wlk_serve.protocols import Opening
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 from wlk_serve.sessions.session import ClientSession
+
+SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
+
+
+@attrs.define(eq=False)
+class Opener:
+    """Opens each stream when a test lets it."""
+
+    make: object
+    begun: list = attrs.field(factory=list)  # a future for each opening
+
+    async def open_stream(self, config, _on_events):
+        """Return the stream, once the test has let it open."""
+        self.begun.append(asyncio.get_running_loop().create_future())
+        await self.begun[-1]
+        return self.make(config)
+
+
+@pytest.fixture
+def opener(open_stream):
+    """Return what opens the streams of a session."""
+    return Opener(open_stream)
+
+
+async def turns():
+    """Let the tasks that are ready run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 @pytest.fixture

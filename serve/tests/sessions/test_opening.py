@@ -1,48 +1,20 @@
-"""Sessions whose streams are opened while the event loop goes on."""
+"""Sessions whose streams are opened while the event loop goes on, and those that are shut down."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 
 import attrs
 import pytest
 
 from wlk_core.errors import OptionError
-from wlk_serve.sessions.sockets import serve_session
 
-SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
-APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
+from .conftest import APPEND, turns
+
+END = '{"type": "wlk.end"}'
 COMMIT = '{"type": "input_audio_buffer.commit"}'
 MANUAL = '{"type": "session.update", "session": {"audio": {"input": {"turn_detection": null}}}}'
-WAIT = 60.0  # seconds after which a test that waits has failed
-
-
-@attrs.define(eq=False)
-class Opener:
-    """Opens each stream when a test lets it."""
-
-    make: object
-    begun: list = attrs.field(factory=list)  # a future for each opening
-
-    async def open_stream(self, config, _on_events):
-        """Return the stream, once the test has let it open."""
-        self.begun.append(asyncio.get_running_loop().create_future())
-        await self.begun[-1]
-        return self.make(config)
-
-
-@pytest.fixture
-def opener(open_stream):
-    """Return what opens the streams of a session."""
-    return Opener(open_stream)
-
-
-async def turns():
-    """Let the tasks that are ready run."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def receive(session, queue, *messages):
@@ -173,38 +145,24 @@ def test_a_stream_that_is_opened_too_late_is_closed(open_session, opener, stream
     assert [("close",)] == stream.calls
 
 
-class Client:
-    """A socket of a client that sends audio, and takes what comes."""
-
-    def __init__(self):
-        self.messages = [{"type": "websocket.receive", "text": APPEND}]
-        self.close_code = None
-
-    async def receive(self):
-        """Return a message, or wait for ever."""
-        if not self.messages:
-            await asyncio.Event().wait()
-        return self.messages.pop()
-
-    async def send_text(self, _text):
-        """Take a message."""
-
-    async def close(self, code):
-        """Keep the code."""
-        self.close_code = code
-
-
-def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session, opener):
-    """Its socket is closed for a restart, and the opening is cancelled."""
+@pytest.mark.parametrize(
+    ("message", "is_resumable", "code", "cuts"),
+    [(MANUAL, True, 1012, 1), (MANUAL, False, 1012, 0), (END, True, 1000, 0)],
+)
+def test_only_a_session_that_goes_on_is_cut_and_closed_for_a_restart(
+    open_session, message, is_resumable, code, cuts
+):
+    """A client that keeps its audio may have the cut word recognised again; others know no cut."""
 
     async def run():
-        client = Client()
-        session = open_session(open_stream=opener.open_stream)
-        serving = asyncio.create_task(serve_session(client, session, session.begin()))
-        await turns()
+        session = open_session(is_resumable=is_resumable)
+        queue = session.begin()
+        await session.receive(queue, message)
         session.end()
-        async with asyncio.timeout(WAIT):
-            await serving
-        return client.close_code, opener.begun[0].cancelled()
+        types = []
+        while (text := await queue.get()) is not None:
+            types.append(json.loads(text)["type"])
+        session.close()
+        return types.count("wlk.cut"), session.close_code
 
-    assert (1012, True) == asyncio.run(run())
+    assert (cuts, code) == asyncio.run(run())

@@ -75,17 +75,6 @@ def test_a_session_that_is_over_waits_once(session, clock, closed):
     assert [] == clock.timers
 
 
-def test_a_client_has_time_to_come_back_after_the_process_was_frozen(session, clock, closed):
-    """Its socket is read after the timers that are over."""
-    session.detach(session.begin(), LOST)
-    clock.now += 2 * RESUME_SECONDS
-    clock.advance(0)
-
-    session.resume(0)
-
-    assert [] == closed
-
-
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
     """Each wait is as long as the first."""
     session.detach(session.begin(), LOST)

@@ -48,12 +48,9 @@ def test_a_client_receives_what_it_missed(log):
 
 def test_of_hypotheses_only_the_newest_is_kept(log):
     """A minute of hypotheses is one message."""
-    log.number([HYPOTHESIS] * 100)
-    before = log.characters
-    log.number([HYPOTHESIS] * 800)
+    log.number([HYPOTHESIS] * 900)
 
     assert [900] == [message["wlk_seq"] for message in decoded(log.resume(0, 0))[1:]]
-    assert log.characters == before
 
 
 def test_audio_is_acknowledged_once_a_second(log):
@@ -75,9 +72,9 @@ def test_a_number_that_was_never_sent_is_expired(log, last):
     assert (404, "resume_expired") == (caught.value.status, caught.value.code)
 
 
-def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused():
+def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkeypatch):
     """The newest messages are kept."""
-    log = ResumeLog("token", REPLACEABLE, max_characters=500)
+    monkeypatch.setattr("wlk_serve.sessions.messages._MAX_KEPT_CHARACTERS", 500)
     log.number([DELTA] * 100)
 
     with pytest.raises(RequestError):
@@ -86,7 +83,7 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused():
     assert [100] == [message["wlk_seq"] for message in decoded(log.resume(99, 0))[1:]]
 
 
-@pytest.mark.parametrize("text", ["-1", "1.5", "x", "²", "1" * 19])
+@pytest.mark.parametrize("text", ["-1", "1.5", "x", "²", "1" * 5000])
 def test_a_last_number_is_a_whole_one(card, text):
     """The field is named."""
     (route,) = wlk_protocols()

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 
 import attrs
 import pytest
 
+from wlk_serve.sessions import messages
+from wlk_serve.sessions.messages import SendQueue, encoded
 from wlk_serve.sessions.sockets import serve_session
+
+from .conftest import APPEND, turns
+
+WAIT = 60.0  # seconds after which a test that waits has failed
 
 
 @attrs.define(eq=False)
@@ -21,17 +28,18 @@ class Socket:
 
     sends: float
     messages: float
+    text: str = "{}"  # which is answered by an error
     error: Exception | None = None
     close_code: int | None = None
     taken: list = attrs.field(factory=list)
 
     async def receive(self):
-        """Return a message that is answered by an error, or wait for ever."""
+        """Return a message, or wait for ever."""
         await asyncio.sleep(0)
         if self.messages <= 0:
             await asyncio.Event().wait()
         self.messages -= 1
-        return {"type": "websocket.receive", "text": "{}"}
+        return {"type": "websocket.receive", "text": self.text}
 
     async def send_text(self, text):
         """Take a message, or take none any more."""
@@ -97,3 +105,83 @@ def test_a_client_that_left_while_it_was_sent_a_message_may_come_back(run, caplo
 
     assert run(socket, is_resumable=True)
     assert (None, []) == (socket.close_code, [r for r in caplog.records if r.levelname == "ERROR"])
+
+
+def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session, opener):
+    """Its socket is closed for a restart, and the opening is cancelled."""
+
+    async def run():
+        client = Socket(sends=math.inf, messages=1, text=APPEND)
+        session = open_session(open_stream=opener.open_stream)
+        serving = asyncio.create_task(serve_session(client, session, session.begin()))
+        await turns()
+        session.end()
+        async with asyncio.timeout(WAIT):
+            await serving
+        return client.close_code, opener.begun[0].cancelled()
+
+    assert (1012, True) == asyncio.run(run())
+
+
+def message(kind, number):
+    """Return a message with a number."""
+    return encoded({"type": kind, "number": number})
+
+
+def drained(queue):
+    """Return the numbers of the messages that wait, with the end."""
+
+    async def take():
+        texts = []
+        while (text := await queue.get()) is not None:
+            texts.append(json.loads(text)["number"])
+        return texts
+
+    return asyncio.run(take())
+
+
+def test_a_newer_hypothesis_replaces_the_one_that_waits():
+    """Text that may change is sent in its newest form only; deltas are never replaced."""
+    queue = SendQueue({"wlk.hypothesis"})
+    kinds = ["wlk.hypothesis", "wlk.hypothesis", "delta", "delta", "wlk.hypothesis"]
+    queue.put([message(kind, number) for number, kind in enumerate(kinds)])
+    queue.close()
+
+    assert [1, 2, 3, 4] == drained(queue)
+
+
+def test_a_message_of_any_length_is_sent(monkeypatch):
+    """The transcript of an hour is longer than the bound, and still one message."""
+    monkeypatch.setattr(messages, "_MAX_CHARACTERS", 10)
+    queue = SendQueue()
+    queue.put([message("completed", 1)])
+    queue.close()
+
+    assert [1] == drained(queue)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("_MAX_MESSAGES", 2), ("_MAX_CHARACTERS", 40)])
+def test_a_queue_that_is_full_ends(monkeypatch, name, limit):
+    """A client that reads too slowly is closed instead of losing a message in the middle."""
+    monkeypatch.setattr(messages, name, limit)
+    queue = SendQueue()
+    queue.put([message("delta", number) for number in range(3)])
+
+    assert queue.is_full
+    assert [] == drained(queue)
+
+
+def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
+    """The client that causes them is not read until some are taken, or none will be any more."""
+    monkeypatch.setattr(messages, "_MAX_MESSAGES", 4)
+    queue = SendQueue()
+    queue.put([message("delta", 0)])
+    before = queue.is_crowded
+    queue.put([message("delta", 1)])
+    crowded = queue.is_crowded
+    asyncio.run(queue.get())
+    taken = queue.is_crowded
+    queue.put([message("delta", number) for number in range(2)])
+    queue.close()
+
+    assert (False, True, False, False) == (before, crowded, taken, queue.is_crowded)

@@ -16,7 +16,6 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_conformance.testing.digits import clip_path
 from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
-from wlk_serve.models.service import DiarizerSource
 from wlk_serve.ops.limits import Limits
 from wlk_serve.protocols import RecordingRequest, RecordingRoute, TranscriptionRequest
 
@@ -75,8 +74,8 @@ def test_the_answer_has_the_words_of_the_recording(digits, post):
 def test_words_have_the_speakers_that_a_diarizer_found(digits, serve, fetch):
     """Where the protocol asks for them; the second speaker begins after two seconds."""
     spans = [SpeakerSpan("anna", 0.0, 2.0), SpeakerSpan("bert", 2.0, 60.0)]
-    diarizers = DiarizerSource(lambda: ScriptedDiarizer(spans, max_delay=0.5))
-    with serve(digits, diarizers=diarizers, routes=[ROUTE]) as (address, _):
+    options = {"open_diarizer": lambda: ScriptedDiarizer(spans, max_delay=0.5), "routes": [ROUTE]}
+    with serve(digits, **options) as (address, _):
         path = "/toy?key=secret&speakers=1"
         _, text, _ = fetch(address.removesuffix("/v1"), "POST", path, RECORDING)
 

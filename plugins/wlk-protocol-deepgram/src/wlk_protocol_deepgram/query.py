@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 from starlette.datastructures import QueryParams
 
-from wlk_serve.protocols import GateTimes, RequestError, StreamSettings
+from wlk_serve.protocols import GateParameters, RequestError, StreamSettings
 
 if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
@@ -25,7 +25,7 @@ _ENCODINGS: dict[str, Encoding] = {
 _RATES = (8_000, 48_000)  # samples a second
 _MIN_ENDPOINTING = 0.3  # seconds; shorter pauses are inside of words
 _PADDING_PART = 0.4  # of the silence: audio before the speech that is kept with it
-_HANG_OVER_PART = 0.45
+_HANG_OVER_PART = 0.45  # of the silence, which the gate spends on it
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
 _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over as often as not
 _EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux, the time-out in milliseconds
@@ -224,14 +224,8 @@ def _is_number(query: QueryParams) -> bool:
     return query.get("endpointing", "false") not in {"true", "false"}
 
 
-def _gate(seconds: float) -> GateTimes:
-    return GateTimes(
-        threshold=0.5,
-        quiet_threshold=0.35,
-        pre_roll=seconds * _PADDING_PART,
-        hang_over=seconds * _HANG_OVER_PART,
-        min_silence=seconds * (1 - _PADDING_PART - _HANG_OVER_PART),
-    )
+def _gate(seconds: float) -> GateParameters:
+    return GateParameters(silence_seconds=seconds, pre_roll=seconds * _PADDING_PART)
 
 
 def _number(query: QueryParams, name: str, lowest: float, highest: float, default: float) -> float:

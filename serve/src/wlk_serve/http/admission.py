@@ -1,28 +1,44 @@
-"""Who may use the server: keys, the Origin of browsers, the Host of the request."""
+"""Who may use the server: keys and client secrets, the Origin of browsers, the Host."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
+import json
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import attrs
+import msgspec
+from msgspec import Meta
 
 from wlk_core.errors import OptionError
 from wlk_core.untrusted import is_loopback
-from wlk_serve.errors import RequestError
-from wlk_serve.http.client_secrets import ClientSecrets
+from wlk_serve.errors import RequestError, converted, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "Client", "header_keys", "read_keys"]
+__all__ = [
+    "Admission",
+    "Client",
+    "ClientSecrets",
+    "header_keys",
+    "parse_secret_request",
+    "read_keys",
+]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
+_SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's
+_MAX_SESSION_CHARACTERS = 2048  # a secret travels in a header
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+Json: TypeAlias = dict[str, Any]
 
 
 def read_keys(variable: str | None) -> list[str]:
@@ -59,13 +75,55 @@ class Client:
     Who asks.
 
     Attributes:
-        key_id: the beginning of the digest of its key; empty where none is needed.
+        key_id: the beginning of the digest of its key, or of that which requested its secret; empty
+            where none is needed.
         session: the configuration that its client secret carries; None without one.
 
     """
 
     key_id: str = ""
-    session: dict[str, Any] | None = None
+    session: Json | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClientSecrets:
+    """
+    Secrets that carry their own expiry and session, signed with `signing_key`.
+
+    Every process with the same key accepts them.
+    """
+
+    signing_key: bytes = attrs.field(factory=lambda: os.urandom(32), repr=False)
+
+    @classmethod
+    def of(cls, keys: Iterable[str]) -> ClientSecrets:
+        """Return the secrets of servers with these API keys; of one process without any."""
+        joined = "\0".join(sorted(keys)).encode("utf-8", "surrogatepass")
+        if not joined:
+            return cls()
+        return cls(signing_key=hashlib.sha256(b"wlk client secret\0" + joined).digest())
+
+    def mint(self, client: Client, seconds: int, now: float) -> tuple[str, int]:
+        """Return a new secret of *client*, and the second of the epoch at which it expires."""
+        expires_at = int(now) + seconds
+        content = json.dumps([expires_at, client.session, client.key_id]).encode()
+        signature = hmac.digest(self.signing_key, content, "sha256")
+        text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
+        return _SECRET_PREFIX + text, expires_at
+
+    def read(self, text: str, now: float) -> Client | None:
+        """Return the client whose secret is *text*, None for an invalid or expired one."""
+        if not text.startswith(_SECRET_PREFIX):
+            return None
+        try:
+            data = base64.urlsafe_b64decode(text.removeprefix(_SECRET_PREFIX) + "==")
+        except ValueError:
+            return None
+        signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
+            return None
+        expires_at, session, key_id = json.loads(content)  # written by `mint`
+        return Client(session=session, key_id=key_id) if now < expires_at else None
 
 
 @attrs.frozen(kw_only=True)
@@ -162,7 +220,31 @@ class Admission:
         own_id = found[0].hex()[:_ID_CHARACTERS] if found else ""
         if secret is None:
             return Client(key_id=own_id)
-        return Client(key_id=own_id or secret.key_id, session=secret.session)
+        return attrs.evolve(secret, key_id=own_id or secret.key_id)
+
+
+class _Lifetime(msgspec.Struct):
+    seconds: Annotated[int, Meta(ge=10, le=7200)] = 600
+
+
+class _SecretRequest(msgspec.Struct):
+    session: Json | None = None
+    expires_after: _Lifetime | None = None
+
+
+def parse_secret_request(body: object) -> tuple[Json, int]:
+    """
+    Return the session of a decoded JSON *body*, and for how many seconds its secret is valid.
+
+    Raises:
+        RequestError: a field has a wrong value.
+
+    """
+    request: _SecretRequest = converted(body, _SecretRequest)
+    session = request.session or {}
+    if len(json.dumps(session)) > _MAX_SESSION_CHARACTERS:
+        raise invalid("session", f"of at most {_MAX_SESSION_CHARACTERS} characters of JSON")
+    return session, (request.expires_after or _Lifetime()).seconds
 
 
 def _origin(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wlk_serve.errors import RequestError
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from starlette.requests import Request
-    from starlette.types import Message
 
 __all__ = ["body_parts"]
 
@@ -35,7 +33,12 @@ async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
         raise too_large
     received, has_more = 0, True
     while has_more:
-        message = await _receive(request)
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                message = await request.receive()
+        except TimeoutError:
+            reason = f"no byte of the body came for {_WAIT_SECONDS:.0f} s"
+            raise RequestError(reason, status=408, code="timeout") from None
         if message["type"] == "http.disconnect":
             raise RequestError("the client left", status=499, code="client_closed_request")
         data: bytes = message.get("body", b"")
@@ -44,13 +47,3 @@ async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
             raise too_large
         has_more = message.get("more_body", False)
         yield data
-
-
-async def _receive(request: Request) -> Message:
-    for _ in range(2):  # after the process was frozen, the time is over before anything was read
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_WAIT_SECONDS / 2):
-                return await request.receive()
-    raise RequestError(
-        f"no byte of the body came for {_WAIT_SECONDS:.0f} s", status=408, code="timeout"
-    )

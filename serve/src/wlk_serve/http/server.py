@@ -41,17 +41,13 @@ _LAST_SECONDS = 10  # after the drain, for connections that do not end by themse
 
 class DrainingServer(uvicorn.Server):
     """
-    A server that drains before it stops.
+    A server on sockets that are bound already, which drains before it stops.
 
     Uvicorn itself closes every WebSocket as soon as a shutdown begins.  Here the first signal lets
     running sessions end, for up to `drain_seconds`, and then delivers their last words; a second
     signal stops at once.
 
     Args:
-        server: the application and its sessions.
-        host: the address to listen on.
-        port: the port; 0 picks one.
-        drain_seconds: how long sessions may go on after the first signal.
         listeners: sockets for protocols without HTTP, by their names.
         on_ready: called with the port when connections are accepted.
 
@@ -61,16 +57,12 @@ class DrainingServer(uvicorn.Server):
         self,
         server: Server,
         *,
-        host: str,
-        port: int,
         drain_seconds: float,
         listeners: Mapping[str, Iterable[socket.socket]] | None = None,
         on_ready: Callable[[int], object],
     ) -> None:
         config = uvicorn.Config(
             server.app,
-            host=host,
-            port=port,
             http="h11",
             ws=_WebSocket,
             timeout_graceful_shutdown=_LAST_SECONDS,

@@ -10,11 +10,10 @@ import attrs
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
+from wlk_core.languages import find_language
 from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wlk_core.backend import Backend
 
 __all__ = ["ModelCard"]
@@ -118,7 +117,7 @@ class ModelCard:
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
-        Return the code of the backend for a tag such as "en" or "en-US"; None for an empty one.
+        Return the code of the backend for "en", "en-US" or "English"; None for an empty text.
 
         Raises:
             RequestError: the backend does not have the language.
@@ -128,20 +127,15 @@ class ModelCard:
             raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
         if not code:
             return None
-        language = code if code in self.spec.languages else code.replace("_", "-").split("-")[0]
-        language = language.lower() if language not in self.spec.languages else language
+        language = find_language(code, self.spec.languages)
         try:
             self.spec.check_language(language)
         except OptionError as error:
             raise RequestError(str(error), code="invalid_value", param=param) from error
         return language
 
-    def record(self, include: Sequence[str] = ()) -> dict[str, Any]:
-        """
-        Return the object of ``GET /v1/models``.
-
-        `wlk` is for the backend `realtime`; *include* names what a Realtime session can add.
-        """
+    def record(self) -> dict[str, Any]:
+        """Return the object of ``GET /v1/models``, in which `wlk` is for the backend `realtime`."""
         spec = self.spec
         return {
             "id": self.name,
@@ -158,6 +152,6 @@ class ModelCard:
                 "takes_prompt": self.takes_prompt,
                 "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
-                "include": list(include),
+                "include": ["wlk.marks"],  # what a Realtime session can add for it
             },
         }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 import logging
 import math
-import os
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,13 +17,12 @@ from wlk_core.audio import decode_file
 from wlk_core.errors import OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import End, Failure, Session
-from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
+from wlk_core.vad import silence_gate
 from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import ServedStream, StreamSettings
+from wlk_serve.models.stream import RecordingSession, ServedStream, StreamSettings
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.transcriptions.recording import RecordingSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
-__all__ = ["DiarizerSource", "Service", "loaded_service"]
+__all__ = ["Service", "loaded_service"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -67,38 +66,24 @@ def loaded_service(
         WLKError: the model or the diarizer is not installed, or cannot be loaded.
 
     """
-    diarizers = None  # reported before a model is loaded
-    if diarizer is not None:
-        diarizers = DiarizerSource(lambda: registry.load_annotator("diarizer", diarizer))
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    open_diarizer = None
+    if diarizer is not None:
+        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer)
+        # One that cannot be loaded must fail before the server is ready, and before a model is
+        # loaded; and later ones share what the first one brought into memory.
+        with closing(open_diarizer()) as first:
+            card = attrs.evolve(card, speaker_delay=float(first.max_delay))
+    options = settings.options.stream
     with (
         settings.load(registry) as backend,
         closing(
-            Service(backend, card, stream_options=settings.options.stream, diarizers=diarizers)
+            Service(backend, card, stream_options=options, open_diarizer=open_diarizer)
         ) as service,
     ):
         backend.warmup()
         service.probe_model()
         yield service
-
-
-class DiarizerSource:
-    """
-    Opens a diarizer for each session.
-
-    One is loaded at once, because a plugin that cannot load must fail before the server is ready,
-    and because later ones then share what it brought into memory.
-
-    Args:
-        open: returns a new diarizer, as `Registry.load_annotator` does; may block.
-
-    """
-
-    def __init__(self, open: Callable[[], Diarizer]) -> None:  # noqa: A002 -- what it does
-        self.open = open
-        first = open()
-        self.max_delay = float(first.max_delay)  #: seconds after its end in which a span comes
-        first.close()
 
 
 class Service:
@@ -112,10 +97,8 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
-        diarizers: opens a diarizer for each session over a socket, and for each recording whose
-            speakers are asked for; None for a server without speakers.
-        workers: how many sessions and recordings use the model at a time; None for what the backend
-            declares as `max_concurrent_calls`, else one a CPU core.
+        open_diarizer: opens a diarizer for each session over a socket, and for each recording whose
+            speakers are asked for; may block.  None for a card without a `speaker_delay`.
 
     """
 
@@ -125,17 +108,15 @@ class Service:
         card: ModelCard,
         *,
         stream_options: Mapping[str, Any] | None = None,
-        diarizers: DiarizerSource | None = None,
-        workers: int | None = None,
+        open_diarizer: Callable[[], Diarizer] | None = None,
     ) -> None:
-        self._diarizers = diarizers
-        delay = None if diarizers is None else diarizers.max_delay
-        self.card = attrs.evolve(card.declared_by(backend), speaker_delay=delay)
+        self._new_diarizer = open_diarizer
+        self.card = card.declared_by(backend)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
         self.metrics = Metrics()
         self._scheduler = Scheduler(
-            workers=workers or card.spec.max_concurrent_calls or os.cpu_count() or 1,
+            workers=card.spec.max_concurrent_calls,
             same_thread=card.spec.thread_affinity == "same-thread",
             on_step=self.metrics.step_seconds.observe,
         )
@@ -186,10 +167,11 @@ class Service:
         self.card = attrs.evolve(self.card, spec=spec)
 
     def _can(self, task: str, language: str | None) -> bool:
-        try:
-            self._processor(task, language, self._stream_options).close()
-        except OptionError:
-            return False
+        with ExitStack() as parts:
+            try:
+                self._processor(parts, task, language, self._stream_options)
+            except OptionError:
+                return False
         return True
 
     async def open_stream(
@@ -215,17 +197,10 @@ class Service:
         def make() -> ServedStream:
             options = self._options(settings)
             with ExitStack() as parts:
-                processor = self._processor("transcribe", settings.language, options)
-                parts.enter_context(closing(processor))
-                diarizer = self._open_diarizer(parts) if has_speakers else None
-                gate = None
-                if settings.leaves_out_pauses:
-                    times = {} if settings.gate is None else attrs.asdict(settings.gate)
-                    gate = SilenceGate(SileroDetector(), **times)
                 session = Session(
-                    processor,
-                    gate=gate,
-                    diarizer=diarizer,
+                    self._processor(parts, "transcribe", settings.language, options),
+                    gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
+                    diarizer=self._diarizer(parts) if has_speakers else None,
                     encoding=settings.encoding,
                     rate=settings.rate,
                     max_backlog_seconds=_MAX_BACKLOG_SECONDS,
@@ -240,11 +215,8 @@ class Service:
         """
         Yield the events of a recording until its End; a failure is one of them.
 
-        Args:
-            file: the recording.
-            request: how it is transcribed.
-            use: called with the seconds of each decoded piece, in another thread; may raise
-                RequestError.
+        *use* is called with the seconds of each decoded piece, in another thread; it may raise
+        RequestError.
 
         Raises:
             WLKError: the engine or the diarizer could not be opened.
@@ -254,10 +226,11 @@ class Service:
         def make() -> ServedStream:
             options = self.card.spec.recording_options(self._options(request))
             with ExitStack() as parts:
-                processor = self._processor(request.task, request.language, options)
-                parts.enter_context(closing(processor))
-                diarizer = self._open_diarizer(parts) if request.has_speakers else None
-                session = Session(processor, gate=silence_gate(), diarizer=diarizer)
+                session = Session(
+                    self._processor(parts, request.task, request.language, options),
+                    gate=silence_gate(),
+                    diarizer=self._diarizer(parts) if request.has_speakers else None,
+                )
                 recording = RecordingSession(session, decode_file(file), use)
                 parts.enter_context(closing(recording))
                 return ServedStream(recording, parts.pop_all(), self._close_later)
@@ -308,12 +281,14 @@ class Service:
         except WLKError:
             stream.close()
             raise
-        return stream.attached(attachment)
+        stream.notify = attachment.notify
+        stream.parts.callback(attachment.detach)  # before the other parts are closed
+        return stream
 
-    def _open_diarizer(self, parts: ExitStack) -> Diarizer | None:
-        if self._diarizers is None:
+    def _diarizer(self, parts: ExitStack) -> Diarizer | None:
+        if self._new_diarizer is None:
             return None
-        return parts.enter_context(closing(self._diarizers.open()))
+        return parts.enter_context(closing(self._new_diarizer()))
 
     async def check_canary(self, max_age: float) -> None:
         """
@@ -354,30 +329,27 @@ class Service:
         )
 
     async def _run_canary(self) -> None:
-        ended = asyncio.get_running_loop().create_future()
-
-        def on_events(_stream: ServedStream, events: list[Event]) -> None:
-            for event in events:
-                if ended.done():
-                    return
-                if isinstance(event, Failure) and event.is_final:
-                    ended.set_exception(event.error)
-                elif isinstance(event, End):
-                    ended.set_result(None)
-
+        found: asyncio.Queue[list[Event]] = asyncio.Queue()
         settings = StreamSettings(language=self.card.language, leaves_out_pauses=False)
-        stream = await self.open_stream(settings, on_events, has_speakers=False)
+        stream = await self.open_stream(
+            settings, lambda _stream, events: found.put_nowait(events), has_speakers=False
+        )
+        event: Event | None = None
         try:
             stream.receive(bytes(2 * round(_CANARY_SECONDS * SAMPLE_RATE)))
             stream.end_audio()
-            await ended
+            while not isinstance(event, End):
+                for event in await found.get():
+                    if isinstance(event, Failure) and event.is_final:
+                        raise event.error
         finally:
             stream.close()
 
     def _processor(
-        self, task: str, language: str | None, options: Mapping[str, Any]
+        self, parts: ExitStack, task: str, language: str | None, options: Mapping[str, Any]
     ) -> OnlineProcessor:
-        return self._backend.create_processor(language=language, task=task, **options)
+        processor = self._backend.create_processor(language=language, task=task, **options)
+        return parts.enter_context(closing(processor))
 
     def _options(self, asked: StreamSettings | TranscriptionRequest) -> dict[str, Any]:
         texts = {"prompt": asked.prompt, "keyterms": asked.keyterms}

@@ -1,32 +1,33 @@
-"""A session of the core with what belongs to it, and how it is opened."""
+"""Sessions of the core as the server steps them: over a socket, or of an uploaded recording."""
 
 from __future__ import annotations
 
 from collections import deque
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_core.errors import AudioFormatError, WLKError
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session import End, Failure
+from wlk_serve.errors import RequestError, as_failure
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from contextlib import ExitStack
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_core.audio.pcm import Encoding
-    from wlk_serve.scheduler import Attachment
+    from wlk_core.session import Session
+    from wlk_core.session.events import Event
+    from wlk_core.vad import GateParameters
 
-__all__ = ["GateTimes", "ServedStream", "StreamSettings"]
+__all__ = ["RecordingSession", "ServedStream", "StreamSettings"]
 
-
-@attrs.frozen(kw_only=True)
-class GateTimes:
-    """The parameters of a SilenceGate: two probabilities, and three lengths in seconds."""
-
-    threshold: float
-    quiet_threshold: float
-    pre_roll: float
-    hang_over: float
-    min_silence: float
+_MAX_WAITING = 100  # steps whose events nobody has read; a reader may be slower than the engine
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +41,7 @@ class StreamSettings:
         language: a code of the backend; None to detect it.
         prompt: what the model is told before the audio; None for nothing.
         keyterms: names and terms to listen for, separated by commas; None for none.
-        gate: None for the gate's own parameters.
+        gate: when speech begins and ends; None for the gate's own parameters.
         leaves_out_pauses: without it there is no gate and the model gets all audio, because the
             client has a gate of its own.
 
@@ -51,20 +52,18 @@ class StreamSettings:
     language: str | None = None
     prompt: str | None = None
     keyterms: str | None = None
-    gate: GateTimes | None = None
+    gate: GateParameters | None = None
     leaves_out_pauses: bool = True
 
 
 class ServedStream:
     """
-    A session that a scheduler steps, with what belongs to it.
+    A session that a scheduler steps, with the *parts* that belong to it.
 
-    Args:
-        session: what is stepped.
-        parts: closes the processor and the diarizer of the session.
-        close_later: called once, by the first `close`, to call `release` in a thread.
-
+    The first `close` lets *close_later* call `release` in a thread.
     """
+
+    notify: Callable[[], None]  #: tells the scheduler that something was received
 
     def __init__(
         self,
@@ -74,15 +73,9 @@ class ServedStream:
     ) -> None:
         self.session = session
         self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
-        self._parts = parts
+        self.parts = parts
         self._close_later = close_later
         self._is_closed = False
-
-    def attached(self, attachment: Attachment) -> Self:
-        """Return this stream, which *attachment* steps from now on."""
-        self.notify = attachment.notify
-        self._parts.callback(attachment.detach)  # before the other parts are closed
-        return self
 
     @property
     def backlog_seconds(self) -> float:
@@ -126,9 +119,81 @@ class ServedStream:
         """
         self._is_closed = True
         try:
-            self._parts.close()
+            self.parts.close()
         finally:
             # Cycles refer to this object, and Python collects them late: it does not count the
             # native memory of the model and of the detector.
             del self.session
             self.__dict__.pop("notify", None)  # not there where the stream was never attached
+
+
+class RecordingSession:
+    """
+    A session that takes its audio from a recording, for a scheduler.
+
+    A step either makes a call of the session, or decodes a second of audio where it waits for some.
+    The audio before a damaged part is transcribed before the failure.  *use* is called with the
+    seconds of each piece, and may raise RequestError.
+    """
+
+    audio_time = backlog_seconds = 0.0  # nothing of it is ever due
+    is_ending_utterance = False
+
+    def __init__(
+        self,
+        session: Session,
+        pieces: Generator[NDArray[np.float32]],
+        use: Callable[[float], object],
+    ) -> None:
+        self._session = session
+        self._pieces = pieces
+        self._use = use
+        self._failure: WLKError | None = None
+        self._given = 0  # steps with events
+        self.taken = 0  #: of them, those whose events were read; counted by the reader alone
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will come any more."""
+        return self._session.is_over
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do something now: there is audio, and its events are read."""
+        return not self._session.is_over and self._given - self.taken < _MAX_WAITING
+
+    def step(self) -> list[Event]:
+        """Make the next step; a failure of the recording comes in place of the End."""
+        if not self._session.has_work:
+            self._read()
+        events = [
+            Failure(self._failure, True, event.audio_time)
+            if self._failure is not None and isinstance(event, End)
+            else event
+            for event in self._session.step()
+        ]
+        self._given += bool(events)  # a step without events is not published
+        return events
+
+    def fail(self, error: WLKError) -> list[Event]:
+        """End the session because of *error*; return its last events."""
+        return self._session.fail(error)
+
+    def close(self) -> None:
+        """Close the recording."""
+        self._pieces.close()
+
+    def _read(self) -> None:
+        samples = 0
+        try:
+            while samples < SAMPLE_RATE:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    self._session.end_audio()
+                    return
+                self._use(len(piece) / SAMPLE_RATE)
+                self._session.receive(piece)
+                samples += len(piece)
+        except (AudioFormatError, OSError, RequestError) as error:
+            self._failure = as_failure(error)
+            self._session.end_audio()

@@ -9,7 +9,7 @@ import attrs
 
 from wlk_serve.errors import RequestError
 
-__all__ = ["Budget", "Limits", "Usage"]
+__all__ = ["Limits", "Usage"]
 
 _MINUTE = 60.0  # seconds
 
@@ -28,7 +28,6 @@ class Limits:
         max_audio_seconds: the length of a recording; a small file may hold hours.
         max_session_seconds: how long a socket may last.
         idle_seconds: how long a client of a socket may send nothing.
-        canary_seconds: how old a canary session may be that makes the server ready.
 
     """
 
@@ -40,53 +39,21 @@ class Limits:
     max_audio_seconds: float = 12 * 3600.0
     max_session_seconds: float = 6 * 3600.0
     idle_seconds: float = 600.0
-    canary_seconds: float = 15.0
-
-
-class Budget:
-    """
-    A token bucket that holds what may be used in a minute, and is full at the beginning.
-
-    One use may exceed what is left: then nothing can be used until the debt is paid.
-
-    Args:
-        per_minute: the capacity; infinity for no limit.
-
-    """
-
-    def __init__(self, per_minute: float) -> None:
-        self.per_minute = per_minute
-        self._left = per_minute
-        self._updated = -math.inf
-
-    def wait_seconds(self, now: float) -> float:
-        """Return after how many seconds something can be used; 0 for now."""
-        if now > self._updated:
-            gained = (now - self._updated) / _MINUTE * self.per_minute  # infinite at first
-            self._left = min(self.per_minute, self._left + gained)
-            self._updated = now
-        return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
-
-    def use(self, amount: float) -> None:
-        """Take *amount*, even if less is left."""
-        self._left -= amount
 
 
 class Usage:
     """
-    The audio of all clients and of each key; an object without a clock, for any thread.
+    What was used of the budgets of audio: that of all clients, and one of each key.
 
-    A key is known by its id, so that there are as many budgets as keys.
+    A budget holds what may be used in a minute, and is full at the beginning.  One use may exceed
+    what is left: then nothing can be used until the debt is paid.  A plain object without a clock,
+    for any thread.  A key is known by its id, so that there are as many budgets as keys.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._lock = threading.Lock()
-        self._is_limited = not math.isinf(
-            min(limits.audio_per_minute, limits.audio_per_minute_per_key)
-        )
-        self._per_key = limits.audio_per_minute_per_key
-        self._all = Budget(limits.audio_per_minute)
-        self._of_key: dict[str, Budget] = {}
+        self._limits = limits
+        self._full_at: dict[str | None, float] = {}  # when the budget of a key, or of all, is full
 
     def use(self, key_id: str, now: float, seconds: float) -> None:
         """
@@ -96,20 +63,21 @@ class Usage:
             RequestError: nothing is left of a budget (429); nothing was counted.
 
         """
-        if not (seconds and self._is_limited):
+        if not seconds:
             return
+        limits = self._limits
+        budgets = {None: limits.audio_per_minute, key_id: limits.audio_per_minute_per_key}
         with self._lock:
-            if key_id not in self._of_key:
-                self._of_key[key_id] = Budget(self._per_key)
-            budgets = [self._all, self._of_key[key_id]]
-            waits = [budget.wait_seconds(now) for budget in budgets]
-            if (wait := math.ceil(max(waits))) > 0:
-                limit = budgets[waits.index(max(waits))].per_minute
+            full_at = {key: max(now, self._full_at.get(key, now)) for key in budgets}
+            emptiest = max(budgets, key=full_at.__getitem__)
+            if (wait := full_at[emptiest] - now - _MINUTE) >= 0:
+                wait_seconds = math.floor(wait) + 1
                 raise RequestError(
-                    f"more than {limit:g} seconds of audio a minute; try again in {wait} s",
+                    f"more than {budgets[emptiest]:g} seconds of audio a minute; "
+                    f"try again in {wait_seconds} s",
                     status=429,
                     code="rate_limit_exceeded",
-                    retry_after=wait,
+                    retry_after=wait_seconds,
                 )
-            for budget in budgets:
-                budget.use(seconds)
+            for key, per_minute in budgets.items():
+                self._full_at[key] = full_at[key] + seconds * _MINUTE / per_minute

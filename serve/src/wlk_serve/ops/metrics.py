@@ -1,120 +1,187 @@
-"""What the server counts for Prometheus, where its client library is installed."""
+"""What the server counts for Prometheus, and the line of a session in the log."""
 
 from __future__ import annotations
 
+from collections import deque
 from importlib.metadata import version
+import logging
 import platform
+import time
 from typing import TYPE_CHECKING, Any
 
-from wlk_serve.errors import RequestError
+import numpy as np
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
+
+from wlk_core.session.events import Commit, Endpoint
+from wlk_serve.errors import as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Metrics"]
+    from wlk_core.session.events import Event
+    from wlk_serve.errors import RequestError
 
+__all__ = ["Metrics", "SessionFigures"]
+
+_LOGGER = logging.getLogger(__name__)
+_MAX_LATENCIES = 1000  # the newest words, of which a percentile is logged
 _REFUSALS = {401, 403, 429, 503}  # of requests that are right but may not be made, or not now
 _LATENCY_BUCKETS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)  # seconds
 _STEP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # seconds
 _BACKLOG_BUCKETS = (0, 0.5, 1, 2, 5, 10, 30, 60, 120, 900)  # seconds of audio
 _SESSION_BUCKETS = (0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200, 21_600)  # seconds
-_NOT_INSTALLED = "metrics need prometheus-client; install it with: pip install 'wlk-serve[metrics]'"
-
-
-class _NotInstalled:
-    """Stand for `prometheus_client` and for its metrics: everything can be called."""
-
-    def __getattr__(self, _name: str) -> _NotInstalled:
-        return self
-
-    def __call__(self, *_arguments: object, **_options: object) -> _NotInstalled:
-        return self
 
 
 class Metrics:
-    """
-    The metrics of one server; may be updated from any thread.
-
-    Without the package prometheus-client nothing is counted.
-
-    Attributes:
-        sessions: sessions that run, by protocol and state ("connected", "waiting").
-        session_seconds: how long sessions lasted, by protocol.
-        audio_seconds: audio received, by protocol.
-        backlog_seconds: audio that waits to be decoded, observed at each step with events.
-        emission_latency: seconds of audio from the end of a word until it was committed.
-        final_latency: seconds from the end of speech, or a client's commit, to `completed`.
-        lateness: p99 lateness of steps in seconds; read when metrics are rendered.
-        step_seconds: seconds that a step of a session took.
-        send_queue_full: sockets that were closed because their client read too slowly.
-
-    """
+    """The metrics of one server; may be updated from any thread."""
 
     def __init__(self) -> None:
-        try:
-            import prometheus_client  # noqa: PLC0415 -- it is an extra
-        except ImportError:
-            self._library: Any = _NotInstalled()
-        else:
-            self._library = prometheus_client
-        library, self._registry = self._library, self._library.CollectorRegistry()
-
-        def new(kind: Any, name: str, about: str, labels: Sequence[str] = (), **more: Any) -> Any:
-            return kind(f"wlk_{name}", about, labels, registry=self._registry, **more)
-
-        def histogram(name: str, about: str, buckets: Sequence[float], *labels: str) -> Any:
-            return new(library.Histogram, name, about, labels, buckets=buckets)
-
-        self.sessions = new(library.Gauge, "sessions", "Sessions", ("protocol", "state"))
-        self.session_seconds = histogram(
-            "session_seconds", "Length of sessions", _SESSION_BUCKETS, "protocol"
+        self._registry = CollectorRegistry()
+        own: Any = {"namespace": "wlk", "registry": self._registry}
+        of_protocol = ("protocol",)
+        self.sessions = Gauge("sessions", "Sessions", ("protocol", "state"), **own)
+        self.session_seconds = Histogram(
+            "session_seconds", "Length of sessions", of_protocol, buckets=_SESSION_BUCKETS, **own
         )
-        self.audio_seconds = new(library.Counter, "audio_seconds", "Audio received", ("protocol",))
-        self.backlog_seconds = histogram("backlog_seconds", "Audio that waits", _BACKLOG_BUCKETS)
-        self.emission_latency = histogram(
+        self.audio_seconds = Counter("audio_seconds", "Audio received", of_protocol, **own)
+        self.backlog_seconds = Histogram(
+            "backlog_seconds", "Audio that waits", buckets=_BACKLOG_BUCKETS, **own
+        )
+        self.emission_latency = Histogram(
             "emission_latency_seconds",
             "Audio from the end of a word until it was committed",
-            _LATENCY_BUCKETS,
+            buckets=_LATENCY_BUCKETS,
+            **own,
         )
-        self.final_latency = histogram(
+        self.final_latency = Histogram(
             "final_latency_seconds",
             "From the end of speech to the completed item",
-            _LATENCY_BUCKETS,
+            buckets=_LATENCY_BUCKETS,
+            **own,
         )
-        self.lateness = new(
-            library.Gauge,
-            "lateness_seconds",
-            "How long after its deadline one step in a hundred ends",
+        self.lateness = Gauge(
+            "lateness_seconds", "How long after its deadline one step in a hundred ends", **own
         )
-        self.step_seconds = histogram("step_seconds", "Steps of sessions", _STEP_BUCKETS)
-        self.send_queue_full = new(
-            library.Counter, "ws_outbox_full", "Sockets closed because their client is too slow"
+        self.step_seconds = Histogram(
+            "step_seconds", "Steps of sessions", buckets=_STEP_BUCKETS, **own
         )
-        for collector in ("ProcessCollector", "GCCollector"):
-            getattr(library, collector)(registry=self._registry)
+        self.send_queue_full = Counter(
+            "ws_outbox_full", "Sockets closed because their client is too slow", **own
+        )
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
         build = {"version": version("wlk-serve"), "python": platform.python_version()}
-        new(library.Info, "build", "Versions of the server").info(build)
-        self._errors = new(library.Counter, "errors", "Errors", ("code",))
-        self._rejected = new(library.Counter, "rejected", "Refusals", ("reason",))
+        Info("build", "Versions of the server", **own).info(build)
+        self._errors = Counter("errors", "Errors", ("code",), **own)
+        self._rejected = Counter("rejected", "Refusals", ("reason",), **own)
 
-    def count_error(self, error: RequestError) -> None:
-        """Count *error* as a refusal or as an error, by its code."""
-        metric = self._rejected if error.status in _REFUSALS else self._errors
-        metric.labels(error.code or "none").inc()
+    def counted(self, error: Exception) -> RequestError:
+        """Return the answer to *error*, counted by its code as a refusal or as an error."""
+        answer = as_request_error(error)
+        metric = self._rejected if answer.status in _REFUSALS else self._errors
+        metric.labels(answer.code or "none").inc()
+        return answer
 
     def count_error_code(self, code: str | None) -> None:
         """Count an error that was sent over a socket."""
         self._errors.labels(code or "none").inc()
 
     def render(self) -> tuple[bytes, str]:
-        """
-        Return the text of all metrics and its media type.
+        """Return the text of all metrics and its media type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
-        Raises:
-            RequestError: prometheus-client is not installed.
 
+class SessionFigures:
+    """The figures of one session: neither audio nor text.  They are counted in *metrics*, too."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        protocol: str,
+        session_id: str,
+        key_id: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.metrics = metrics
+        self.key_id = key_id
+        self.words = 0
+        self.audio_seconds = 0.0
+        self._protocol = protocol
+        self._received = metrics.audio_seconds.labels(protocol)
+        self.session_id = session_id
+        self._clock = clock
+        self._began = clock()
+        self._state = ""
+        self._losses = 0
+        self._latencies: deque[float] = deque(maxlen=_MAX_LATENCIES)
+        self.set_state("connected")
+
+    def set_state(self, state: str) -> None:
+        """Count the session as "connected", as "waiting" for its client, or with "" no more."""
+        if self._state:
+            self.metrics.sessions.labels(self._protocol, self._state).dec()
+        if state:
+            self.metrics.sessions.labels(self._protocol, state).inc()
+        self._losses += state == "waiting"
+        self._state = state
+
+    def add_audio(self, seconds: float) -> None:
+        """Count audio that was received."""
+        self.audio_seconds += seconds
+        self._received.inc(seconds)
+
+    def add_events(
+        self, events: Iterable[Event], backlog_seconds: float, commits: deque[float]
+    ) -> None:
         """
-        if isinstance(self._library, _NotInstalled):
-            raise RequestError(_NOT_INSTALLED, status=404, code="metrics_not_installed")
-        text: bytes = self._library.generate_latest(self._registry)
-        return text, self._library.CONTENT_TYPE_LATEST
+        Count the events of a step, after which so much audio waits.
+
+        *commits* are the times of the stream's commits that are not completed yet; those that are
+        completed now are removed.
+        """
+        self.metrics.backlog_seconds.observe(backlog_seconds)
+        for event in events:
+            match event:
+                case Commit():
+                    self.words += len(event.tokens)
+                    for token in event.tokens:
+                        latency = max(0.0, event.audio_time - token.end)
+                        self._latencies.append(latency)
+                        self.metrics.emission_latency.observe(latency)
+                case Endpoint(reason="silence"):
+                    self.metrics.final_latency.observe(max(0.0, event.audio_time - event.time))
+                case Endpoint(reason="commit") if commits:
+                    self.metrics.final_latency.observe(self._clock() - commits.popleft())
+
+    def finish(self, outcome: str) -> None:
+        """Log the line of the session; *outcome* is a close code, a status or "left"."""
+        seconds = self._clock() - self._began
+        self.set_state("")
+        self.metrics.session_seconds.labels(self._protocol).observe(seconds)
+        latency = "-"
+        if self._latencies:
+            latency = f"{np.percentile(self._latencies, 95, method='inverted_cdf'):.2f}"
+        _LOGGER.info(
+            "session %s protocol=%s key=%s seconds=%.1f audio=%.1f words=%d losses=%d "
+            "latency_p95=%s end=%s",
+            self.session_id,
+            self._protocol,
+            self.key_id or "-",
+            seconds,
+            self.audio_seconds,
+            self.words,
+            self._losses,
+            latency,
+            outcome,
+        )

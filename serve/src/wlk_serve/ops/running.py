@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import contextmanager
 import logging
 import math
@@ -25,20 +24,12 @@ _FLUSH_SECONDS = 30.0  # for the last words of all sessions
 
 
 class RunningSessions:
-    """
-    Counts requests and sockets, refuses more than a limit, and drains them.
-
-    Args:
-        limit: how many may run.
-        limit_per_key: how many may run of one key; infinity for no limit.
-
-    """
+    """Counts requests and sockets, refuses more than a limit, and drains them."""
 
     def __init__(self, limit: int, limit_per_key: float = math.inf) -> None:
         self._limit = limit
         self._limit_per_key = limit_per_key
-        self._running_of: Counter[str] = Counter()
-        self._running: list[ClientSession | Upload] = []
+        self._running: dict[ClientSession | Upload, str] = {}  # with their keys
         self._changed = asyncio.Event()
         self.is_draining = False
 
@@ -63,7 +54,7 @@ class RunningSessions:
                 code="server_overloaded",
                 retry_after=5,
             )
-        if self._running_of[key_id] >= self._limit_per_key:
+        if list(self._running.values()).count(key_id) >= self._limit_per_key:
             raise RequestError(
                 f"{self._limit_per_key:g} sessions of this key run, which is the limit; "
                 "end one of them first",
@@ -76,13 +67,11 @@ class RunningSessions:
     def entered(self, session: ClientSession | Upload, key_id: str = "") -> Iterator[None]:
         """Count *session* while it runs; raises as `check`."""
         self.check(key_id)
-        self._running.append(session)
-        self._running_of[key_id] += 1
+        self._running[session] = key_id
         try:
             yield
         finally:
-            self._running.remove(session)
-            self._running_of[key_id] -= 1
+            del self._running[session]
             self._changed.set()
 
     async def drain(self, seconds: float) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import attrs
+import msgspec
+from msgspec import Meta
 
 from wlk_core.errors import OptionError
 
@@ -14,20 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ReplicaSettings"]
 
-
-def _number(default: float, *, is_positive: bool = True) -> Any:
-    """Return the field of a finite number, above 0 or not below it."""
-
-    def check(_settings: object, attribute: attrs.Attribute[Any], value: float) -> None:
-        if not (value > 0 if is_positive else value >= 0) or value == math.inf:
-            expected = "a number above 0" if is_positive else "0 or more"
-            raise OptionError(f"expected {expected} for {attribute.name}, got {value}")
-
-    return attrs.field(default=default, validator=check)
+_Count = Annotated[int, Meta(ge=1)]
+_Share = Annotated[float, Meta(ge=0)]
 
 
-@attrs.frozen(kw_only=True)
-class ReplicaSettings:
+class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
     What each replica serves, and how many there are.
 
@@ -49,9 +40,6 @@ class ReplicaSettings:
         num_cpus: processors that Ray reserves for a replica.
         num_gpus: GPUs, or a share of one, that Ray reserves for a replica.
 
-    Raises:
-        OptionError: a value is out of range.
-
     """
 
     backend: str | None = None
@@ -62,21 +50,13 @@ class ReplicaSettings:
     served_name: str | None = None
     api_key_env: str | None = None
     allow_origins: tuple[str, ...] = ()
-    max_sessions: int = _number(20)
-    session_seconds: float = _number(3600.0)
-    drain_seconds: float = _number(20.0, is_positive=False)
-    min_replicas: int = _number(1)
-    max_replicas: int = _number(1)
-    num_cpus: float = _number(1.0, is_positive=False)
-    num_gpus: float = _number(0.0, is_positive=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Check the settings against each other."""
-        if self.max_replicas < self.min_replicas:
-            raise OptionError(
-                f"expected max_replicas of at least min_replicas ({self.min_replicas}), "
-                f"got {self.max_replicas}"
-            )
+    max_sessions: _Count = 20
+    session_seconds: Annotated[float, Meta(gt=0)] = 3600.0
+    drain_seconds: _Share = 20.0
+    min_replicas: _Count = 1
+    max_replicas: _Count = 1
+    num_cpus: _Share = 1.0
+    num_gpus: _Share = 0.0
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> ReplicaSettings:
@@ -86,37 +66,17 @@ class ReplicaSettings:
         Lists in text are separated by commas.
 
         Raises:
-            OptionError: an unknown name, or a value of another type.
+            OptionError: an unknown name, or a value of another type or out of range.
 
         """
-        fields = attrs.fields_dict(cls)
-        if unknown := sorted(set(arguments) - set(fields)):
-            raise OptionError(f"unknown argument {unknown[0]}; expected one of {', '.join(fields)}")
-        values: dict[str, Any] = {
-            name: _value(name, fields[name], arguments[name]) for name in arguments
-        }
-        return cls(**values)
-
-
-def _value(name: str, field: attrs.Attribute[Any], value: object) -> object:
-    """Return the argument *name* as its field needs it."""
-    if isinstance(field.default, tuple):
-        items = value.split(",") if isinstance(value, str) else value
-        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
-            return tuple(item.strip() for item in items if item.strip())
-        raise OptionError(f"expected a list of strings for {name}, got {value!r}")
-    if field.default is None:
-        if value is None or isinstance(value, str):
-            return value or None
-        raise OptionError(f"expected a string for {name}, got {value!r}")
-    kind = type(field.default)
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        values = dict(arguments)
+        for name in ("options", "allow_origins"):
+            if isinstance(value := values.get(name), str):
+                values[name] = [item.strip() for item in value.split(",") if item.strip()]
         try:
-            number = kind(value)
-        except (ValueError, OverflowError):  # not a number, or one out of range
-            pass
-        else:
-            if isinstance(value, str) or number == value:
-                return number
-    expected = "a whole number" if kind is int else "a number"
-    raise OptionError(f"expected {expected} for {name}, got {value!r}")
+            return msgspec.convert(values, cls, strict=False)
+        except msgspec.ValidationError as error:
+            reason, _, name = str(error).partition(" - at `$.")
+            if not name:
+                reason += f"; the arguments are {', '.join(cls.__struct_fields__)}"
+            raise OptionError(f"{name.rstrip('`') or 'arguments'}: {reason}") from error

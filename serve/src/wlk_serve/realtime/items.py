@@ -21,8 +21,8 @@ from wlk_serve.words import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wlk_core.tokens import ASRToken, SpeakerSpan
-    from wlk_serve.sessions.protocol import Message
+    from wlk_core.tokens import ASRToken
+    from wlk_serve.protocols import Message
 
 __all__ = ["Conversation", "Item"]
 
@@ -31,23 +31,12 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 @attrs.define(kw_only=True)
 class Item:
-    """
-    One utterance.
-
-    Attributes:
-        id: its name on the wire.
-        has_speech_started: whether `speech_started` was sent for it.
-        start: stream time of its first audio in seconds.
-        seconds: the length of its audio.
-        tokens: its words so far.
-        deltas: its text, which the joined deltas are.
-
-    """
+    """One utterance: its name on the wire, and its words so far."""
 
     id: str
     has_speech_started: bool = False
-    start: float = 0.0
-    seconds: float = 0.0
+    start: float = 0.0  #: stream time of its first audio in seconds
+    seconds: float = 0.0  #: of audio
     tokens: list[ASRToken] = attrs.field(factory=list)
     deltas: Deltas = attrs.field(factory=Deltas)
 
@@ -66,7 +55,7 @@ class Conversation:
 
     def __init__(self, new_id: Callable[[str], str], *, speaker_delay: float | None = None) -> None:
         self._new_id = new_id
-        self._speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
+        self.speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
         self._pending: deque[Item] = deque()  # committed by the client, not completed yet
         self._open: Item | None = None
         self._previous_id: str | None = None
@@ -100,8 +89,8 @@ class Conversation:
     ) -> Iterator[Message]:
         """Append committed *tokens*, perhaps the first ones of a stream."""
         item = self._speaking_item()
-        if self._speakers is not None:
-            tokens = self._speakers.extend(item.id, tokens)
+        if self.speakers is not None:
+            tokens = self.speakers.extend(item.id, tokens)
         item.tokens += tokens
         if delta := item.deltas.add(tokens, begins_stream=begins_stream):
             yield self._message("delta", item, delta=delta, **self._details(tokens))
@@ -146,9 +135,9 @@ class Conversation:
             return
         item = self._pending.popleft()
         tokens: Sequence[ASRToken] = item.tokens
-        if self._speakers is not None:  # which know more speakers by now
-            tokens = self._speakers.labelled(item.id) or tokens
-            self._speakers.end(item.id)
+        if self.speakers is not None:  # which know more speakers by now
+            tokens = self.speakers.labelled(item.id) or tokens
+            self.speakers.end(item.id)
         languages = detected_languages(item.tokens)
         yield self._message(
             "completed",
@@ -158,29 +147,7 @@ class Conversation:
             **self._details(tokens),
             **({"languages": languages} if languages else {}),
         )
-        yield from self._segments()
-
-    def find_speaker(self, span: SpeakerSpan) -> Iterator[Message]:
-        """Apply what a diarizer found."""
-        if self._speakers is not None:
-            self._speakers.add_span(span)
-            yield from self._segments()
-
-    def advance(self, time: float) -> None:
-        """Declare that all audio before *time* has reached the diarizer."""
-        if self._speakers is not None:
-            self._speakers.advance(time)
-
-    def settle_speakers(self) -> Iterator[Message]:
-        """Declare that the diarizer finds no more speakers, until `begin_speakers`."""
-        if self._speakers is not None:
-            self._speakers.settle()
-            yield from self._segments()
-
-    def begin_speakers(self) -> None:
-        """Declare that another diarizer begins."""
-        if self._speakers is not None:
-            self._speakers.begin()
+        yield from self.segments()
 
     def fail(self, error: Message) -> Iterator[Message]:
         """Report that no item will be completed any more, at least the one of the next words."""
@@ -195,13 +162,12 @@ class Conversation:
     def clear(self) -> None:
         """Abandon the open item."""
         self._open = None
-        if self._speakers is not None:
-            self._speakers.discard()
+        if self.speakers is not None:
+            self.speakers.discard()
 
-    def _segments(self) -> Iterator[Message]:
-        if self._speakers is None:
-            return
-        for item_id, line in self._speakers.take():
+    def segments(self) -> Iterator[Message]:
+        """Return what became certain of the speakers."""
+        for item_id, line in [] if self.speakers is None else self.speakers.take():
             yield {
                 "type": f"{_TRANSCRIPTION}.segment",
                 "item_id": item_id,

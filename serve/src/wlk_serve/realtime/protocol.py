@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import binascii
 from collections import deque
 import itertools
 from itertools import takewhile
-import json
 import reprlib
 import secrets
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
+import msgspec
+from msgspec import Meta
 
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import (
@@ -25,7 +25,7 @@ from wlk_core.session.events import (
     SpeakerTurn,
     SpeechStarted,
 )
-from wlk_serve.errors import RequestError, as_request_error, invalid
+from wlk_serve.errors import RequestError, as_request_error, converted, invalid
 from wlk_serve.realtime.config import (
     HYPOTHESIS,
     LOGPROBS,
@@ -35,14 +35,14 @@ from wlk_serve.realtime.config import (
     update_config,
 )
 from wlk_serve.realtime.items import Conversation
-from wlk_serve.sessions.audio import SegmentEnd
+from wlk_serve.sessions.audio import SAMPLE_BYTES, SegmentEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
+    from wlk_serve.protocols import Message, SessionInfo
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
-    from wlk_serve.sessions.protocol import Message, SessionInfo
 
 __all__ = ["RealtimeProtocol"]
 
@@ -51,7 +51,6 @@ _MAX_ID_CHARACTERS = 200  # of a mark
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"  # the client's event
 _END = "wlk.end"  # the client's event that no more audio comes
-_MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
 
 def _random_id(prefix: str) -> str:
@@ -122,7 +121,7 @@ class RealtimeProtocol:
                 return []
             kind, fields = self._parse(data)
             if kind == _APPEND:
-                self._append(_decoded(fields.get("audio")))
+                self._append(converted(fields.get("audio"), bytes, "audio"))
                 return []
             return self._out(list(self._apply(kind, fields)))
         except WLKError as error:
@@ -157,7 +156,7 @@ class RealtimeProtocol:
     def _parse(self, text: str) -> tuple[str, Message]:
         """Return the type, which need not exist, and the fields of a message."""
         try:
-            fields = json.loads(text)
+            fields = msgspec.json.decode(text)
         except (ValueError, RecursionError):
             raise RequestError(
                 f"expected a message of JSON, got {reprlib.repr(text)}", code="invalid_json"
@@ -174,7 +173,7 @@ class RealtimeProtocol:
         return kind, fields
 
     def _append(self, audio: bytes) -> None:
-        size = self._config.format.sample_bytes
+        size = SAMPLE_BYTES[self._config.format.encoding]
         if len(audio) % size:
             raise invalid("audio", f"in whole samples of {size} bytes", f"{len(audio)} bytes")
         if self._takes_more():
@@ -194,7 +193,7 @@ class RealtimeProtocol:
             return
         has_marks = MARKS in self._config.include
         if kind == _MARK and has_marks:
-            _check_name(fields.get("id"))
+            converted(fields.get("id"), Annotated[str, Meta(max_length=_MAX_ID_CHARACTERS)], "id")
         if not self._takes_more():
             return
         match kind:
@@ -209,13 +208,10 @@ class RealtimeProtocol:
             case _ if kind == _MARK and has_marks:
                 self._audio.mark(fields["id"])
             case _:
-                known = kind.startswith(_MEANINGLESS)
                 remedy = f' without include: ["{MARKS}"]' if kind == _MARK else ""
-                if kind == "transcription_session.update":  # the beta, which OpenAI ended in 2026
-                    remedy = "; send session.update"
                 raise RequestError(
                     f"a transcription session does not take {kind[:100]!r}{remedy}",
-                    code="unsupported_event" if known else "invalid_event",
+                    code="invalid_event",
                     param="type",
                 )
 
@@ -305,21 +301,25 @@ class RealtimeProtocol:
                 yield from self._end_speakers()
 
     def _apply_speakers(self, event: Event) -> Iterator[Message]:
+        if (speakers := self._items.speakers) is None:
+            return
         match event:
             case SpeakerTurn(span):
-                yield from self._items.find_speaker(span)
+                speakers.add_span(span)
             case Endpoint():
-                self._items.advance(event.time)
+                speakers.advance(event.time)
             case Failure(error=BackendError(retryable=False), is_final=False):
+                speakers.settle()
                 self._speaker_delay = None  # an error event would end some clients
-                yield from self._items.settle_speakers()
                 yield self._session_message("session.updated")
+        yield from self._items.segments()
 
     def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
         gate = self._audio.segment.settings.gate
         if gate is not None:
             is_silence = event.reason == "silence"
-            waited = gate.pre_roll + gate.min_silence if is_silence else 0.0
+            lengths = gate.lengths()
+            waited = lengths["pre_roll"] + lengths["min_silence"] if is_silence else 0.0
             yield from self._items.end_speech(event.time, event.time + waited)
         elif event.reason == "commit":
             yield from self._items.complete()
@@ -347,8 +347,10 @@ class RealtimeProtocol:
 
     def _end_speakers(self) -> Iterator[Message]:
         """Send the segments of everything completed, because its diarizer has ended."""
-        yield from self._items.settle_speakers()
-        self._items.begin_speakers()
+        if (speakers := self._items.speakers) is not None:
+            speakers.settle()
+            yield from self._items.segments()
+            speakers.begin()
 
     def _complete_uncommitted(self) -> Iterator[Message]:
         has_vad = self._config.turn_detection is not None
@@ -389,22 +391,6 @@ class RealtimeProtocol:
 
 def _error(error: RequestError, event_id: str | None) -> Message:
     return {"type": "error", "error": {**error.record(), "event_id": event_id}}
-
-
-def _decoded(audio: object) -> bytes:
-    """Return the bytes of base64 text."""
-    if not isinstance(audio, str):
-        raise invalid("audio", "as base64 text", reprlib.repr(audio), code="invalid_type")
-    try:
-        return binascii.a2b_base64(audio, strict_mode=True)
-    except ValueError:  # also of text that is not ASCII
-        raise invalid("audio", "as base64 text", reprlib.repr(audio)) from None
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or len(name) > _MAX_ID_CHARACTERS:
-        expected = f"as a string of up to {_MAX_ID_CHARACTERS} characters"
-        raise invalid("id", expected, code="invalid_type")
 
 
 def _token_record(token: ASRToken) -> dict[str, Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from wlk_serve.errors import invalid
-from wlk_serve.protocols import Opening, SocketRoute, hookimpl
+from msgspec import Meta
+
+from wlk_serve.errors import converted, invalid
+from wlk_serve.protocols import Opening, Resumption, SocketRoute, hookimpl
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.sessions.protocol import Resumption
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wlk_serve.protocols import Handshake
 
 __all__ = ["wlk_protocols"]
@@ -21,7 +20,6 @@ __all__ = ["wlk_protocols"]
 _NEW = "1"  # asks for a token
 _SUBPROTOCOL = "realtime"  # which browsers need
 _RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token
-_MAX_DIGITS = 18  # of a number of messages
 
 
 def _open(handshake: Handshake) -> Opening | Resumption:
@@ -34,7 +32,8 @@ def _open(handshake: Handshake) -> Opening | Resumption:
     """
     query, offered = handshake.query, handshake.subprotocols
     subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in offered else None
-    last = _last_seq(query.getlist("wlk_last_seq"))
+    number = query.get("wlk_last_seq", "0")
+    last = converted(number, Annotated[int, Meta(ge=0)], "wlk_last_seq", is_text=True)
     wish = query.get("wlk_resume")
     if wish not in {None, _NEW}:  # a query is written to the logs of proxies
         expected = f"as {_NEW}, and a token as the subprotocol {_RESUME}TOKEN"
@@ -55,13 +54,6 @@ def _open(handshake: Handshake) -> Opening | Resumption:
         subprotocol=subprotocol,
         is_resumable=wish == _NEW,
     )
-
-
-def _last_seq(values: Sequence[str]) -> int:
-    text = values[-1] if values else "0"
-    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
-        raise invalid("wlk_last_seq", "as a whole number", repr(text[:30]))
-    return int(text)
 
 
 @hookimpl

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
-__all__ = ["SegmentEnd", "SessionAudio", "StreamSegment"]
+__all__ = ["SAMPLE_BYTES", "SegmentEnd", "SessionAudio", "StreamSegment"]
 
 _MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
-_SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
+SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 
 
@@ -149,19 +149,14 @@ class SessionAudio:
 
         """
         data = self._rest + data
-        whole = len(data) - len(data) % _SAMPLE_BYTES[self.settings.encoding]
-        if whole and self.open_segment is not None:
-            self._receive(data[:whole])
-        elif whole:
-            self._wait(partial(self._receive, data[:whole]))
+        whole = len(data) - len(data) % SAMPLE_BYTES[self.settings.encoding]
+        if whole:
+            self._when_open(partial(self._receive, data[:whole]))
         self._rest = data[whole:]
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        if self.open_segment is not None:
-            self._mark(name)
-        else:
-            self._wait(partial(self._mark, name))
+        self._when_open(partial(self._mark, name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -248,7 +243,10 @@ class SessionAudio:
             segment.stream.close()
         self.segments.clear()
 
-    def _wait(self, action: Callable[[], object]) -> None:
+    def _when_open(self, action: Callable[[], object]) -> None:
+        if self.open_segment is not None:
+            action()
+            return
         self._check_count()
         self._waiting.append(action)
 
@@ -264,7 +262,7 @@ class SessionAudio:
 
     def _receive(self, data: bytes) -> None:
         self.segments[-1].stream.receive(data)
-        self.samples += len(data) // _SAMPLE_BYTES[self.settings.encoding]
+        self.samples += len(data) // SAMPLE_BYTES[self.settings.encoding]
 
     def _mark(self, name: str) -> None:
         segment, time = self.segments[-1], self.seconds

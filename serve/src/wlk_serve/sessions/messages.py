@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 import json
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from wlk_serve.errors import RequestError
@@ -12,7 +13,7 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from wlk_serve.sessions.protocol import Message
+    from wlk_serve.protocols import Message
 
 __all__ = ["RESUME_SECONDS", "Encoded", "ResumeLog", "SendQueue", "encoded", "resume_expired"]
 
@@ -34,48 +35,34 @@ class SendQueue:
     The messages that wait for one socket, in their order; one task takes them.
 
     A replaceable message that waits is replaced by a newer one of its type.  Nothing else is ever
-    dropped: when a message would follow `max_messages`, or more than `max_characters`, `is_full`
-    becomes true and the socket is closed.
-
-    Args:
-        replaceable: types of messages that are.
-        first: messages that wait from the beginning, whatever their number and size.
-        max_messages: how many messages may wait.
-        max_characters: how many characters may wait before another message.
-
+    dropped: when too many messages or characters would wait, `is_full` becomes true and the socket
+    is closed.  The *first* messages wait from the beginning, whatever their number and size.
     """
 
     def __init__(
-        self,
-        replaceable: Collection[str | None] = (),
-        first: Iterable[Encoded] = (),
-        *,
-        max_messages: int = _MAX_MESSAGES,
-        max_characters: int = _MAX_CHARACTERS,
+        self, replaceable: Collection[str | None] = (), first: Iterable[Encoded] = ()
     ) -> None:
         self._replaceable = replaceable
-        self._max_messages = max_messages
-        self._max_characters = max_characters
         self._first = deque(first)
         self._messages: deque[Encoded] = deque()
         self._characters = 0  # of all but the first messages
         self._changed = asyncio.Event()
         self._is_closed = False
         self.is_full = False
-        self.close_code: int | None = None  #: of `close`
 
     @property
     def is_crowded(self) -> bool:
-        """Whether half of `max_messages` wait; a client that causes them is not read meanwhile."""
-        return not self._is_closed and len(self._messages) * 2 >= self._max_messages
+        """Whether half of what may wait does; a client that causes it is not read meanwhile."""
+        return not self._is_closed and len(self._messages) * 2 >= _MAX_MESSAGES
 
     def put(self, messages: Iterable[Encoded]) -> None:
         """Append *messages*; after `close`, or when it is full, they are dropped."""
         for kind, text in messages:
             if self._is_closed:
                 return
+            # A single message may have any length: the transcript of an hour is one.
             self.is_full = self.is_full or (
-                len(self._messages) >= self._max_messages or self._characters > self._max_characters
+                len(self._messages) >= _MAX_MESSAGES or self._characters > _MAX_CHARACTERS
             )
             if self.is_full:
                 break
@@ -85,10 +72,9 @@ class SendQueue:
             self._characters += len(text)
         self._changed.set()
 
-    def close(self, code: int | None = None) -> None:
-        """Let `get` end after the messages that wait; at once for a socket to close with *code*."""
-        if code is not None:
-            self.close_code = code
+    def close(self, *, drops: bool = False) -> None:
+        """Let `get` end after the messages that wait, or at once."""
+        if drops:
             self._first.clear()
             self._messages.clear()
         self._is_closed = True
@@ -115,30 +101,17 @@ class ResumeLog:
     The numbered messages of one session, and what arrived from its client.
 
     A plain object without sockets and clocks.  Of the replaceable types it keeps the newest
-    message alone; of all others the newest ones of up to *max_characters* of JSON.
-
-    Args:
-        token: what a client names to resume the session.
-        replaceable: types of messages of which only the newest matters.
-        max_characters: how much is kept.
-
+    message alone; of all others the newest ones of up to 4 MiB of JSON.
     """
 
-    def __init__(
-        self,
-        token: str,
-        replaceable: Collection[str | None] = (),
-        *,
-        max_characters: int = _MAX_KEPT_CHARACTERS,
-    ) -> None:
-        self.token = token
-        self.characters = 0  #: of JSON that are kept
+    def __init__(self, token: str, replaceable: Collection[str | None] = ()) -> None:
+        self.token = token  #: what a client names to resume the session
+        self.characters = 0  #: of JSON that are kept, but for replaceable messages
         self._replaceable = replaceable
-        self._max_characters = max_characters
         self._last = 0  # number of the newest message
         self._kept_after = 0  # every irreplaceable message with a higher number is kept
-        self._messages: dict[int, Encoded] = {}
-        self._newest: dict[str | None, int] = {}  # number of the newest message of each kind
+        self._lasting: deque[tuple[int, Encoded]] = deque()
+        self._newest: dict[str | None, tuple[int, Encoded]] = {}  # of each replaceable type
         self._received_messages = 0
         self._acknowledged_samples = 0
 
@@ -150,10 +123,7 @@ class ResumeLog:
         """
         Count a message of the client; return an unnumbered acknowledgement for a second of audio.
 
-        Args:
-            samples: how many samples arrived since the session began.
-            rate: samples a second.
-
+        So many *samples* have arrived since the session began, of *rate* a second.
         """
         self._received_messages += 1
         if samples - self._acknowledged_samples < rate:
@@ -163,11 +133,9 @@ class ResumeLog:
 
     def resume(self, last: int, samples: int) -> list[Encoded]:
         """
-        Return what a client misses that has received the messages up to number *last*.
+        Return what a client misses that has received the messages up to number *last*, 0 for none.
 
-        Args:
-            last: number of the last message that the client received, 0 for none.
-            samples: how many samples arrived since the session began.
+        So many *samples* have arrived since the session began.
 
         Raises:
             RequestError: a message after *last* is no longer kept, or *last* was never sent.
@@ -182,27 +150,21 @@ class ResumeLog:
             "messages": self._received_messages,
             "wlk_seq": last,
         }
-        missed = [message for number, message in self._messages.items() if number > last]
-        return [encoded(resumed), *missed]
+        kept = sorted([*self._lasting, *self._newest.values()], key=itemgetter(0))
+        return [encoded(resumed), *(message for number, message in kept if number > last)]
 
     def _keep(self, message: Message) -> Encoded:
         self._last += 1
         kept = kind, text = encoded({**message, "wlk_seq": self._last})
         if kind in self._replaceable:
-            self._drop(self._newest.get(kind, 0))
-            self._newest[kind] = self._last
-        self._messages[self._last] = kept
+            self._newest[kind] = self._last, kept
+            return kept
+        self._lasting.append((self._last, kept))
         self.characters += len(text)
-        while self.characters > self._max_characters:
-            oldest = next(iter(self._messages))
-            if self._messages[oldest][0] not in self._replaceable:
-                self._kept_after = oldest
-            self._drop(oldest)
+        while self.characters > _MAX_KEPT_CHARACTERS:
+            self._kept_after, (_, dropped) = self._lasting.popleft()
+            self.characters -= len(dropped)
         return kept
-
-    def _drop(self, number: int) -> None:
-        _, text = self._messages.pop(number, (None, ""))
-        self.characters -= len(text)
 
 
 def resume_expired(message: str) -> RequestError:

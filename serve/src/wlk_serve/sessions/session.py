@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error
-from wlk_serve.ops.records import SessionFigures
+from wlk_serve.ops.metrics import SessionFigures
+from wlk_serve.protocols import SessionInfo
 from wlk_serve.sessions.audio import SessionAudio
 from wlk_serve.sessions.messages import (
     RESUME_SECONDS,
@@ -18,7 +19,6 @@ from wlk_serve.sessions.messages import (
     encoded,
     resume_expired,
 )
-from wlk_serve.sessions.protocol import SessionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
     from wlk_serve.ops.limits import Limits, Usage
-    from wlk_serve.sessions.protocol import Message, Opening
+    from wlk_serve.protocols import Message, Opening
 
 __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]
 
@@ -43,15 +43,9 @@ class ClientSession:
     One session, which one socket at a time is attached to.
 
     A session that is resumable waits for its client after a loss; any other ends with its socket.
+    At a limit it ends with all of its words.
 
     Args:
-        service: opens the streams.
-        opening: what the client wants.
-        protocol: its name in metrics.
-        key_id: the key of the client, as in `Client.key_id`.
-        limits: how long the session may last and its client be silent; then it ends with all of
-            its words.
-        usage: what the client has used.
         on_over: called once, when the session takes and decodes nothing any more.
         on_closed: called once after that, when no socket can attach to it any more.
 
@@ -123,7 +117,7 @@ class ClientSession:
         missed = self.log.resume(last, self.audio.samples)
         self.audio.rewind()  # its client sends it again
         if self._queue is not None:
-            self._queue.close(TAKEN_OVER)
+            self._queue.close(drops=True)
         if self._on_over is not None:
             self._stop_waiting()
         self._last_message = self._loop.time()
@@ -131,33 +125,33 @@ class ClientSession:
         self._stop_if_over()
         return self._queue
 
-    def detach(self, queue: SendQueue, code: int | None) -> None:
+    def detach(self, queue: SendQueue, code: int | None) -> int:
         """
-        Detach the socket of *queue*, if it is still attached, and wait for another if one may come.
+        Detach the socket of *queue*; return the code that closes it.  Another one may come.
 
-        A session that is over waits once, because a client that fetches its last words again and
-        again would keep it for ever.
-
-        Args:
-            queue: what the socket was given when it was attached.
-            code: the close code of the client; None where the server closed the socket.
-
+        *code* is that of the client, None where the server closed the socket.  A session that is
+        over waits once, because a client that fetches its last words again and again would keep it
+        for ever.
         """
         if queue is not self._queue:
-            return  # another socket has taken the session over
+            return TAKEN_OVER
         self._queue = None
         self.audio.drop_waiting()
-        own_code = OVERLOADED if queue.is_full else self.close_code
+        own_code = self.close_code
+        if queue.is_full:
+            own_code = OVERLOADED
+            self.figures.metrics.send_queue_full.inc()
         self._outcome = str(own_code if code is None else code)
         if self.log is None or code in _DELIBERATE:
             self.close()
-            return
+            return own_code
         if code is None and not queue.is_full:
             self._stop()  # the client may not have received the last words
         elif self._on_over is not None:
             self.figures.set_state("waiting")
         if self._patience is None and self._on_closed is not None:
-            self._patience = self._loop.call_later(RESUME_SECONDS / 2, self._wait_on)
+            self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
+        return own_code
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
@@ -221,10 +215,6 @@ class ClientSession:
             self._end_with(RequestError(message, status=408, code="idle_timeout"), DONE)
             return
         self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
-
-    def _wait_on(self) -> None:
-        # In two parts: after the process was frozen, a timer ends before any socket is read.
-        self._patience = self._loop.call_later(RESUME_SECONDS / 2, self.close)
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or may come."""

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
-from wlk_serve.errors import as_request_error
+from wlk_serve.protocols import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.messages import resume_expired
-from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
-from wlk_serve.sessions.session import BROKEN, DONE, OVERLOADED, ClientSession
+from wlk_serve.sessions.session import DONE, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.service import Service
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
-    from wlk_serve.sessions.protocol import Message, Opening, SocketRoute, TcpRoute
 
 __all__ = ["SessionSockets", "serve_session"]
 
@@ -80,7 +79,7 @@ class SessionSockets:
                 return
             session = self._opened(route.protocol, opening, client.key_id)
         except WLKError as error:
-            await _refuse(socket, route, self._counted(error))
+            await _refuse(socket, route, self._service.metrics.counted(error))
             return
         await self._serve_new(socket, session, opening.subprotocol)
 
@@ -91,17 +90,12 @@ class SessionSockets:
             opening = route.open(self._service.card.named)
             session = self._opened(route.protocol, opening, "")
         except WLKError as error:
-            await _close(socket, OVERLOADED, route.refuse(self._counted(error)))
+            await _close(socket, OVERLOADED, route.refuse(self._service.metrics.counted(error)))
             return
         try:
             await self._serve_new(socket, session, None)
         finally:
             writer.close()  # also where the client left
-
-    def _counted(self, error: WLKError) -> RequestError:
-        answer = as_request_error(error)
-        self._service.metrics.count_error(answer)
-        return answer
 
     def _opened(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
         """Return a new session, which counts until it is over; raises WLKError to refuse it."""
@@ -141,7 +135,7 @@ class SessionSockets:
                 raise resume_expired("the session is over or was never here; open a new one")
             queue = session.resume(resumption.last)
         except WLKError as error:
-            record = {**self._counted(error).record(), "event_id": None}
+            record = {**self._service.metrics.counted(error).record(), "event_id": None}
             await _close(socket, _EXPIRED, {"type": "error", "error": record})
             return
         await serve_session(socket, session, queue)
@@ -217,15 +211,7 @@ async def serve_session(
             elif isinstance(result, Exception):
                 _LOGGER.error("a session failed", exc_info=result)
                 session.fail()
-        code = session.close_code
-        if queue.close_code is not None:
-            code = queue.close_code
-        elif queue.is_full:
-            session.figures.metrics.send_queue_full.inc()
-            code = OVERLOADED
-        elif session.audio.has_failed:
-            code = BROKEN
-        session.detach(queue, client_code)
+        code = session.detach(queue, client_code)
         if client_code is None:
             await _close(socket, code)
 

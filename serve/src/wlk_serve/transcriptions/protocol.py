@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import attrs
+from msgspec import Meta
 
-from wlk_serve.errors import RequestError, invalid
+from wlk_serve.errors import RequestError, converted, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # what a header can carry
 _MAX_IGNORED = 20
 _GRANULARITIES = ("word", "segment")
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
+_Temperature = Annotated[float, Meta(ge=0, le=1)]
 _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
 _KNOWN = {
     "model", "language", "prompt", "hotwords", "response_format", "stream", "temperature", *_LISTS,
@@ -80,7 +80,7 @@ def parse_form(
             param="model",
         )
     ignored = {name for name in values if name not in _KNOWN}
-    if _temperature(single.get("temperature", "0")):
+    if converted(single.get("temperature", "0"), _Temperature, "temperature", is_text=True):
         ignored.add("temperature")
     if "prompt" in single and not card.takes_prompt:
         ignored.add("prompt")
@@ -99,7 +99,7 @@ def parse_form(
     if response_format == "diarized_json":
         _check_speakers(card, task)
         ignored |= {name for name in ("include", "timestamp_granularities") if name in values}
-    streams = _truth("stream", single.get("stream", "false"))
+    streams = converted(single.get("stream", "false"), bool, "stream", is_text=True)
     if streams and response_format not in {"json", "text", "diarized_json"}:
         expected = "json, text or diarized_json with `stream`"
         raise invalid("response_format", expected, response_format)
@@ -134,22 +134,6 @@ def _check_speakers(card: ModelCard, task: Task) -> None:
     if reason is not None:
         message = f"expected another `response_format` than diarized_json: {reason}"
         raise RequestError(message, code="invalid_value", param="response_format")
-
-
-def _temperature(value: str) -> float:
-    try:
-        temperature = float(value)
-    except ValueError:
-        temperature = math.nan
-    if not 0 <= temperature <= 1:
-        raise invalid("temperature", "from 0 to 1", repr(value[:100]))
-    return temperature
-
-
-def _truth(name: str, value: str) -> bool:
-    if value.lower() not in _TRUTHS:
-        raise invalid(name, "as true or false", repr(value[:100]))
-    return _TRUTHS[value.lower()]
 
 
 def _choices(name: str, values: dict[str, list[str]], choices: Sequence[str]) -> set[str]:

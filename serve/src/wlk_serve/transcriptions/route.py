@@ -5,49 +5,48 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 import json
-from typing import TYPE_CHECKING, Any
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from starlette.responses import Response, StreamingResponse
 
-from wlk_serve.errors import as_request_error
-from wlk_serve.sessions.protocol import Handshake
+from wlk_serve.protocols import Handshake
 from wlk_serve.transcriptions.protocol import parse_form
 from wlk_serve.transcriptions.transcript import Transcript
-from wlk_serve.transcriptions.upload import recording_of
+from wlk_serve.transcriptions.upload import parse_upload, recording_of, spool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from contextlib import ExitStack
+    from contextlib import AbstractContextManager
 
     from starlette.requests import Request
 
     from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
-    from wlk_serve.sessions.protocol import RecordingRoute
+    from wlk_serve.protocols import RecordingRoute
     from wlk_serve.transcriptions.protocol import Task
     from wlk_serve.transcriptions.upload import Upload
 
 __all__ = ["transcribe_body", "transcribe_upload"]
 
+_MEMORY_BYTES = 1 << 20  # of a recording; a larger one waits on disk
+
 
 async def transcribe_upload(
-    http_request: Request, service: Service, upload: Upload, task: Task, *, resources: ExitStack
+    http_request: Request,
+    service: Service,
+    uploading: AbstractContextManager[Upload],
+    task: Task,
 ) -> Response:
     """
-    Answer a request for a transcription or a translation.
+    Answer a request for a transcription or a translation, whose body was not read yet.
 
-    Args:
-        http_request: whose body was not read yet.
-        service: transcribes it.
-        upload: counts what the request uses; a shutdown ends it.
-        task: what is asked for.
-        resources: closed when the response was sent, or an error raised.
-
+    *uploading* counts what it uses, and ends when the response was sent or an error raised.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(resources)
-        stack.push(lambda _kind, error, _traceback: upload.note(error))
-        form = await upload.form(http_request)
+        upload = stack.enter_context(uploading)
+        max_bytes = upload.limits.max_upload_bytes
+        form = await upload.receiving(parse_upload(http_request, max_bytes))
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
@@ -60,8 +59,7 @@ async def transcribe_upload(
             begun = await upload.while_connected(http_request, _begin(transcript, events))
             stream = _events(begun, transcript, events, upload, stack.pop_all())
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-        await upload.while_connected(http_request, _finish(transcript, events))
-        upload.figures.words += len(transcript.tokens)
+        await upload.while_connected(http_request, _finish(transcript, events, upload))
         # In a thread: to write an hour of words takes longer than the event loop can wait.
         media_type, body = await asyncio.to_thread(transcript.render)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -70,10 +68,8 @@ async def transcribe_upload(
 async def transcribe_body(
     http_request: Request,
     service: Service,
-    upload: Upload,
+    uploading: AbstractContextManager[Upload],
     route: RecordingRoute,
-    *,
-    resources: ExitStack,
 ) -> Response:
     """
     Answer a request whose body is a recording; the arguments are those of `transcribe_upload`.
@@ -83,8 +79,7 @@ async def transcribe_body(
 
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(resources)
-        stack.push(lambda _kind, error, _traceback: upload.note(error))
+        upload = stack.enter_context(uploading)
         asked = route.open(
             Handshake(
                 headers=http_request.headers,
@@ -94,12 +89,13 @@ async def transcribe_body(
                 card=service.card.named,
             )
         )
-        file = stack.enter_context(await upload.body(http_request))
+        spooled = SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 -- of the stack
+        file = cast("BinaryIO", stack.enter_context(spooled))
+        await upload.receiving(spool(http_request, file, upload.limits.max_upload_bytes))
         events = service.recognize(file, asked.request, upload.use_audio)
         await stack.enter_async_context(aclosing(events))
         transcript = Transcript(asked.request)
-        await upload.while_connected(http_request, _finish(transcript, events))
-        upload.figures.words += len(transcript.tokens)
+        await upload.while_connected(http_request, _finish(transcript, events, upload))
         name, seconds = upload.figures.session_id, transcript.seconds
         body = await asyncio.to_thread(
             lambda: json.dumps(asked.answer(name, transcript.spoken_words(), seconds))
@@ -115,9 +111,10 @@ async def _begin(transcript: Transcript, events: AsyncGenerator[Event]) -> list[
     return []
 
 
-async def _finish(transcript: Transcript, events: AsyncGenerator[Event]) -> None:
+async def _finish(transcript: Transcript, events: AsyncGenerator[Event], upload: Upload) -> None:
     async for event in events:
         transcript.add(event)
+    upload.figures.words += len(transcript.tokens)
 
 
 async def _events(
@@ -139,8 +136,7 @@ async def _events(
             # It has every word again.
             yield await asyncio.to_thread(lambda: _written([transcript.done()]))
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
-            answer = as_request_error(error)
-            upload.figures.metrics.count_error(answer)
+            answer = upload.figures.metrics.counted(error)
             upload.note(answer)
             yield _written([{"error": answer.record()}])  # which OpenAI's SDK raises
 

@@ -34,12 +34,8 @@ class Transcript:
     """
     What a recording has become so far; a plain object.
 
-    Joined deltas are the text of the last event.
-
-    Args:
-        request: what the client asks for.
-        speaker_delay: how late a speaker is known, in seconds; None where no speakers are found.
-
+    Joined deltas are the text of the last event.  A speaker is known *speaker_delay* seconds late;
+    None where no speakers are found.
     """
 
     def __init__(self, request: TranscriptionRequest, speaker_delay: float | None = None) -> None:
@@ -48,7 +44,7 @@ class Transcript:
         self._deltas = Deltas()
         self._segments: list[Json] = []  # of one speaker each
         self._utterances = 1
-        self._duration = 0.0
+        self.seconds = 0.0  #: the length of the audio, known at its end
         self._spans: list[SpeakerSpan] = []
         self._speakers: SpeakerSegments | None = None
         if request.has_speakers and speaker_delay is not None:
@@ -57,11 +53,6 @@ class Transcript:
     def spoken_words(self) -> list[ASRToken]:
         """Return the words with their speakers, where those were found."""
         return with_speakers(self.tokens, sorted(self._spans, key=lambda span: span.start))
-
-    @property
-    def seconds(self) -> float:
-        """The length of the audio, known at its end."""
-        return self._duration
 
     def add(self, event: Event) -> list[Json]:
         """
@@ -84,7 +75,7 @@ class Transcript:
             case SpeakerTurn():
                 self._spans.append(event.span)
             case End():
-                self._duration = event.audio_time
+                self.seconds = event.audio_time
             case Failure(is_final=True):
                 raise event.error
             case Failure(error=BackendError(retryable=False)):
@@ -117,7 +108,7 @@ class Transcript:
             case "diarized_json":
                 record = {
                     "task": self._request.task,
-                    "duration": round_seconds(self._duration),
+                    "duration": round_seconds(self.seconds),
                     "text": self._deltas.text,
                     "segments": self._segments,
                     "usage": self._usage(),
@@ -166,7 +157,7 @@ class Transcript:
         record: Json = {
             "task": self._request.task,
             "language": counts.most_common(1)[0][0] if counts else self._request.language,
-            "duration": round_seconds(self._duration),
+            "duration": round_seconds(self.seconds),
             "text": self._deltas.text,
             "usage": self._usage(),
         }
@@ -185,7 +176,7 @@ class Transcript:
         return {"logprobs": logprob_records(tokens) or []}
 
     def _usage(self) -> Json:
-        return {"type": "duration", "seconds": round_seconds(self._duration)}
+        return {"type": "duration", "seconds": round_seconds(self.seconds)}
 
 
 def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:

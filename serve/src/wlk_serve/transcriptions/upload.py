@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 import secrets
-from tempfile import SpooledTemporaryFile
 import time
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
@@ -15,10 +13,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
 from wlk_serve.http.body import body_parts
-from wlk_serve.ops.records import SessionFigures
+from wlk_serve.ops.metrics import SessionFigures
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable
 
     from starlette.datastructures import Headers
     from starlette.requests import Request
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.metrics import Metrics
 
-__all__ = ["Upload", "parse_upload", "recording_of"]
+__all__ = ["Upload", "parse_upload", "recording_of", "spool"]
 
 T = TypeVar("T")
 _MAX_FIELDS = 100
@@ -40,23 +38,14 @@ class Upload:
     A request with a recording, which a shutdown may end.
 
     A complete body is still transcribed; another one gets 503, with which clients try again.
-
-    Args:
-        metrics: where audio is counted.
-        limits: of one recording.
-        usage: what the client has used.
-        key_id: the key of the client.
-        protocol: its name in metrics and logs.
-
     """
 
     def __init__(
         self, metrics: Metrics, limits: Limits, usage: Usage, key_id: str, protocol: str = "rest"
     ) -> None:
-        self._limits = limits
+        self.limits = limits
         self._usage = usage
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended, self._closed = asyncio.Event(), asyncio.Event()
         self._outcome = "left"  # a status, for the log
         self.figures = SessionFigures(
             metrics, protocol=protocol, session_id=f"req_{secrets.token_hex(12)}", key_id=key_id
@@ -64,57 +53,19 @@ class Upload:
 
     def end(self) -> None:
         """Take no more of the body."""
-        if not self._ended.done():
-            self._ended.set_result(None)
+        self._ended.set()
 
     def close(self) -> None:
         """Give the transcription up."""
-        if not self._closed.done():
-            self._closed.set_result(None)
+        self._closed.set()
 
-    async def form(self, request: Request) -> FormData:
-        """
-        Return the form of *request*, whose owner closes it; its recording waits on disk.
-
-        Raises:
-            RequestError: it is malformed (400), as `body_parts` says, or the disk is full (507),
-                or the server shuts down (503).
-
-        """
-        return await _unless({self._ended}, parse_upload(request, self._limits.max_upload_bytes))
-
-    async def body(self, request: Request) -> BinaryIO:
-        """
-        Return the body of *request*, a recording that waits on disk; its owner closes it.
-
-        Raises:
-            RequestError: it is empty (400), or as `form`.
-
-        """
-        file = SpooledTemporaryFile(max_size=_MAX_FIELD_BYTES)  # noqa: SIM115 -- of the caller
-        try:
-            await _unless({self._ended}, self._spool(request, file))
-        except BaseException:
-            file.close()
-            raise
-        return cast("BinaryIO", file)
-
-    async def _spool(self, request: Request, file: IO[bytes]) -> None:
-        with _kept_on_disk():
-            async for part in body_parts(request, self._limits.max_upload_bytes):
-                await asyncio.to_thread(file.write, part)
-            if not file.tell():
-                raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
-            file.seek(0)
+    async def receiving(self, work: Awaitable[T]) -> T:
+        """Return the result of *work*, which reads the body; raises what it does, or 503."""
+        return await _first(work, _shut_down(self._ended))
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
-
-        async def left() -> None:
-            await request.receive()  # after the body: the disconnect
-            raise RequestError("the client left", status=499, code="client_closed_request")
-
-        return await _unless({self._closed, asyncio.ensure_future(left())}, work)
+        return await _first(work, _shut_down(self._closed), _left(request))
 
     def use_audio(self, seconds: float) -> None:
         """
@@ -124,7 +75,7 @@ class Upload:
             RequestError: the recording is too long (413), or nothing is left of a budget (429).
 
         """
-        max_seconds = self._limits.max_audio_seconds
+        max_seconds = self.limits.max_audio_seconds
         if self.figures.audio_seconds + seconds > max_seconds:
             raise RequestError(
                 f"the recording is longer than {max_seconds:g} s; send it in parts",
@@ -142,28 +93,32 @@ class Upload:
         elif error is None and self._outcome == "left":
             self._outcome = "200"
 
-    def finish(self) -> None:
-        """Log the line of the request."""
+    def finish(self, error: BaseException | None) -> None:
+        """Log the line of the request, which ends because of *error*."""
+        self.note(error)
         self.figures.finish(self._outcome)
 
 
-async def _unless(stops: set[asyncio.Future[None]], work: Awaitable[T]) -> T:
-    """Return the result of *work*; raise what one of *stops* raises, or that of a shutdown."""
-    task = asyncio.ensure_future(work)
-    either: set[asyncio.Future[Any]] = {task, *stops}
+async def _first(*works: Awaitable[T]) -> T:
+    """Return the result of the work that ends first, and cancel the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
     try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            for stop in stops:
-                if stop.done():
-                    stop.result()
-            raise shutdown_error()
-        return task.result()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
     finally:
-        tasks = [task, *(stop for stop in stops if isinstance(stop, asyncio.Task))]
-        for each in tasks:
-            each.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _shut_down(event: asyncio.Event) -> NoReturn:
+    await event.wait()
+    raise shutdown_error()
+
+
+async def _left(request: Request) -> NoReturn:
+    await request.receive()  # after the body: the disconnect
+    raise RequestError("the client left", status=499, code="client_closed_request")
 
 
 class _Parser(MultiPartParser):
@@ -194,7 +149,15 @@ class _Parser(MultiPartParser):
 
 
 async def parse_upload(request: Request, max_bytes: int) -> FormData:
-    """Return the form of *request*, empty for a body of another type; see `Upload.form`."""
+    """
+    Return the form of *request*, whose owner closes it; its recording waits on disk.
+
+    It is empty for a body of another type.
+
+    Raises:
+        RequestError: it is malformed (400), or as `body_parts` says.
+
+    """
     parts = body_parts(request, max_bytes)
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
@@ -204,23 +167,24 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
     if not options.get(b"boundary"):
         raise _invalid("the header content-type has no boundary")
     try:
-        with _kept_on_disk():
-            return await _Parser(request.headers, parts).parse()
+        return await _Parser(request.headers, parts).parse()
     except (MultiPartException, ValueError) as error:  # ValueError: of a charset
         raise _invalid(str(getattr(error, "message", error))) from error
 
 
-@contextmanager
-def _kept_on_disk() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RequestError(
-            f"the recording cannot be kept: {error.strerror}",
-            status=507,
-            code="insufficient_storage",
-            retry_after=60,
-        ) from error
+async def spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
+    """
+    Write the body of *request*, a recording, to *file*, and go to its beginning.
+
+    Raises:
+        RequestError: it is empty (400), or as `body_parts` says.
+
+    """
+    async for part in body_parts(request, max_bytes):
+        await asyncio.to_thread(file.write, part)
+    if not file.tell():
+        raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
+    file.seek(0)
 
 
 def recording_of(form: FormData) -> UploadFile:

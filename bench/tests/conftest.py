@@ -25,6 +25,7 @@ from wlk_bench.events import (
 from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
 from wlk_conformance.scripted import DIGIT_WORDS, SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, script_words
+from wlk_core.errors import BackendUnavailable
 
 # The same examples everywhere, and no deadline on a machine that is shared.
 steady = settings(deadline=None, max_examples=50, derandomize=True)
@@ -32,41 +33,38 @@ steady = settings(deadline=None, max_examples=50, derandomize=True)
 VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "hour", "tour", "no."]
 
 
-def pytest_configure(config):
-    """Declare the marker of these tests."""
-    config.addinivalue_line("markers", "peers: compares with the packages of the group `peers`")
-
-
-class ScriptedRegistry:
-    """The registry of an environment in which the scripted backend alone is installed."""
+class Shelf:
+    """The registry of an environment in which some scripted backends alone are installed."""
 
     distribution = "wlk-core"
 
-    def __init__(self, backend=None):
-        self.backend = backend
-
-    def spec(self, name):
-        """Return the scripted backend's declaration."""
-        assert name == "scripted"
-        return SCRIPTED_SPEC
+    def __init__(self, *specs, broken=()):
+        self._specs = {spec.name: spec for spec in specs or (SCRIPTED_SPEC,)}
+        self._broken = broken
 
     def specs(self):
         """Return all declarations."""
-        return (SCRIPTED_SPEC,)
+        return tuple(self._specs.values())
+
+    def spec(self, name):
+        """Return one declaration."""
+        return self._specs[name]
 
     def owner(self, _name):
-        """Return the distribution that offers it."""
+        """Return the distribution that offers a backend."""
         return self
 
-    def load_backend(self, _name, _model=None, **_options):
-        """Return the backend of this registry, else a new one."""
-        return self.backend or ScriptedBackend()
+    def load_backend(self, name, _model=None, **_options):
+        """Return a new backend, or fail like a framework that finds no device."""
+        if name in self._broken:
+            raise BackendUnavailable(f"{name} finds no device")
+        return ScriptedBackend()
 
 
 @pytest.fixture
 def scripted(monkeypatch):
     """Install the scripted backend, and no other."""
-    monkeypatch.setattr(config_module, "Registry", ScriptedRegistry)
+    monkeypatch.setattr(config_module, "Registry", Shelf)
 
 
 def coded_tokens(count, *, seed=0):

@@ -9,7 +9,6 @@ import re
 from unicodedata import category
 
 import av
-from cases import cases
 from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
@@ -17,6 +16,8 @@ import pytest
 from wlk_core import ASRToken
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.segments import segments_from_tokens
+
+from .cases import cases
 
 pytestmark = pytest.mark.slow
 

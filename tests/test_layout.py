@@ -12,27 +12,12 @@ from importlinter.api import read_configuration
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = {
-    "__init__.py",
-    "plugin.py",  # the specs and the hook: constant data
-    "options.py",  # options that are the plugin's own
-    "models.py",  # size aliases
-    "languages.py",  # language codes
-    "checkpoint.py",  # what a checkpoint declares
-    "backend.py",  # from engine and stream config to a recognizer
-    "py.typed",
-}
-ROOMS = {
-    "engine",  # decoding without a framework
-    "torch",
-    "mlx",
-    "ctranslate2",
-    "openai_api",
-    "digits",  # the bundled checkpoint
-    "heads",  # published alignment heads
-    "detect_heads",  # a command of wlk-qwen3-simul
-    "realtime",  # clients of servers
-}
+# docs/architecture.md has what is in each of them.
+DECLARATIONS = {"plugin", "options", "models", "languages"}
+FILES = {"__init__.py", "checkpoint.py", "backend.py", "py.typed"}
+FILES |= {f"{name}.py" for name in DECLARATIONS}
+FOREIGN = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}  # may import a framework
+ROOMS = FOREIGN | {"engine", "digits", "heads", "realtime"}
 FRAMEWORKS = {"torch", "mlx", "transformers", "ctranslate2", "faster_whisper", "openai"}
 # What a declaration may import, so that listing the backends stays fast.
 LIGHT = {"__future__", "collections.abc", "platform", "typing", "wlk_core.plugins", "attrs"}
@@ -98,13 +83,12 @@ def test_the_hook_of_a_protocol_is_in_its_routes(package):
 @pytest.mark.parametrize("package", packages("wlk.plugins"))
 def test_a_plugin_imports_a_framework_in_its_folder_only_and_declares_without(package):
     """The engine room runs on any framework, each of which has a folder of its own."""
-    declarations = {"plugin", "options", "models", "languages"}
-    allowed = LIGHT | {package.name, *(f"{package.name}.{name}" for name in declarations)}
+    allowed = LIGHT | {package.name, *(f"{package.name}.{name}" for name in DECLARATIONS)}
     for path in sorted(package.rglob("*.py")):
         imports, room = imports_of(path), path.relative_to(package).parts[0]
-        if room not in {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}:
+        if room not in FOREIGN:
             assert set() == {name.split(".")[0] for name in imports} & FRAMEWORKS, path
-        if room.removesuffix(".py") in declarations:
+        if room.removesuffix(".py") in DECLARATIONS:
             assert set() == imports - allowed, path
 
 

@@ -14,7 +14,6 @@ from wlk_bench import config as config_module
 from wlk_bench.data import Dataset, Sample
 from wlk_bench.events import (
     AudioIn,
-    Call,
     Commit,
     End,
     EventLog,
@@ -23,6 +22,7 @@ from wlk_bench.events import (
     TimedText,
 )
 from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
+from wlk_bench.selftest import call
 from wlk_conformance.scripted import DIGIT_WORDS, SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, script_words
 from wlk_core.errors import BackendUnavailable
@@ -148,7 +148,7 @@ def random_log(seed, *, segments=5, name=None):
         now = max(now, audio_time)
         events.append(AudioIn(audio_time=audio_time, wall=now))
         busy = rng.uniform(0.05, 1.3)
-        events.append(_call("process_iter", audio_time, now, busy))
+        events.append(call(audio_time, now, busy, stable=audio_time))
         now += busy
         reach = min(len(words), round(len(words) * tick / ticks) - rng.randint(0, 2))
         if reach > done:
@@ -156,7 +156,7 @@ def random_log(seed, *, segments=5, name=None):
             done = reach
         shown = [rng.choice([word, word, "too"]) for word in words[done : done + 3]]
         events.append(HypothesisShown(audio_time=audio_time, wall=now, tokens=_tokens(shown)))
-    events.append(_call("finish", seconds, now, 0.2))
+    events.append(call(seconds, now, 0.2, stable=seconds, kind="finish"))
     now += 0.2
     if words[done:]:
         events.append(_commit(seconds, now, words[done:]))
@@ -178,14 +178,3 @@ def _tokens(words):
 
 def _commit(audio_time, wall, words):
     return Commit(audio_time=audio_time, wall=wall, tokens=_tokens(words))
-
-
-def _call(kind, audio_time, wall, duration):
-    return Call(
-        kind=kind,
-        audio_time=audio_time,
-        wall=wall,
-        duration=duration,
-        processed_up_to=audio_time,
-        stable_up_to=audio_time,
-    )

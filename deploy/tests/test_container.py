@@ -26,18 +26,11 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
 
 
-def instructions():
-    """Return the instructions of the container file, each a name and its text."""
-    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    joined = "\n".join(lines).replace("\\\n", " ").splitlines()
-    return [tuple(line.split(" ", 1)) for line in joined if line]
-
-
 def instruction(name):
-    """Return the text of the only instruction of a name."""
-    (text,) = [text for found, text in instructions() if found == name]
-    return text
+    """Return the text of the only instruction of a name in the container file."""
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (found,) = re.findall(rf"^{name} (.*)", text, re.MULTILINE)
+    return found
 
 
 def default_of(option):

@@ -1,10 +1,15 @@
+"""The scripts of benchmarks/: they run to their end, and what they speak is what they say."""
+
 from __future__ import annotations
 
 import importlib
 import json
+import math
 from pathlib import Path
+import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -49,51 +54,51 @@ class FakeProcessor:
     def process_iter(self):
         """Return what it does for a chunk: two values."""
         self.calls += 1
-        return [self.word(" one")], float(self.calls)
+        return [SimpleNamespace(start=0.0, end=0.5, text=" one")], float(self.calls)
 
     def start_silence(self):
         """Return what a flush brings; there is no finish."""
-        return [self.word(" two")], float(self.calls)
-
-    @staticmethod
-    def word(text):
-        """Return a token of the package's shape."""
-        return type("Token", (), {"start": 0.0, "end": 0.5, "text": text})()
+        return [SimpleNamespace(start=0.0, end=0.5, text=" two")], float(self.calls)
 
 
 @pytest.mark.slow
-def test_a_table_of_installed_backends_is_printed():
-    """A missing backend is a line, and work is compared with the loop of other projects."""
-    done = run("whisper.py", "--minutes", "0.2")
+@pytest.mark.skipif(sys.platform != "linux", reason="they read processor times of Linux")
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        (
+            "whisper.py --minutes 0.2",
+            ["faster-whisper local-agreement", r"fewer positions \(target 4x each\)"],
+        ),
+        ("realtime.py --seconds 5", ["added", "work equal; words equal"]),
+        (
+            "qwen3.py --minutes 0.2 --backend qwen3-simul",
+            [
+                r"frames for each new one \(target 5\)",
+                r"host syncs a tick \(target 5\)",
+                "for each word committed",
+            ],
+        ),
+        (
+            "serve.py --sessions 1 --seconds 6",
+            [
+                r"(?s)(wlk-serve[^\n]*errors 0/6\n.*){2}",
+                r"(?s)(chunks sent p50 \d+, p99 \d+ ms late\n.*){2}",
+            ],
+        ),
+    ],
+    ids=["whisper", "realtime", "qwen3", "serve"],
+)
+def test_a_benchmark_prints_its_rows(command, printed):
+    """Work, words and targets of the backends that are installed; a missing one is a line."""
+    done = run(*command.split())
 
     assert done.returncode == 0, done.stderr
-    assert "faster-whisper local-agreement" in done.stdout
-    assert "fewer positions (target 4x each)" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads processor times of Linux")
-def test_what_the_wire_costs_is_printed_beside_the_same_backend_in_process():
-    """Both have the same work and the same words."""
-    done = run("realtime.py", "--seconds", "5")
-
-    assert done.returncode == 0, done.stderr
-    assert "added" in done.stdout
-    assert "work equal; words equal" in done.stdout
-
-
-@pytest.mark.slow
-def test_what_a_tick_of_qwen3_costs_is_printed_beside_what_it_may_cost():
-    """Frames, positions, forwards, and how often the host waits for a result."""
-    pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")
-    done = run("qwen3.py", "--minutes", "0.2", "--backend", "qwen3-simul")
-
-    assert done.returncode == 0, done.stderr
-    if "left out" in done.stdout:
+    if "left out" in done.stdout and "qwen3" in command:
         pytest.skip(done.stdout.strip())
-    assert "frames for each new one (target 5)" in done.stdout
-    assert "host syncs a tick (target 5)" in done.stdout
-    assert "for each word committed" in done.stdout
+    assert [] == [pattern for pattern in printed if not re.search(pattern, done.stdout)], (
+        done.stdout
+    )
 
 
 @pytest.mark.slow
@@ -107,10 +112,9 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
     model = f"faster-whisper={peer.CTRANSLATE2}"
     contenders = ("--contender", "faster-whisper", "--contender", "whole-file,beam_size=1")
-    arguments = (str(manifest), *contenders, "--model", model)
-    first = run("real_speech.py", *arguments, "--output", str(output))
-    second = run("real_speech.py", *arguments, "--output", str(output))
-    again = run("real_speech.py", *arguments, "--output", str(output), "--peer", str(output))
+    arguments = (str(manifest), *contenders, "--model", model, "--output", str(output))
+    first, second = (run("real_speech.py", *arguments) for _ in range(2))
+    again = run("real_speech.py", *arguments, "--peer", str(output))
 
     assert first.returncode == 0, first.stderr
     assert first.stdout == second.stdout
@@ -146,15 +150,6 @@ def test_words_of_the_material_are_where_it_sounds(room):
     assert not material.audio[silent].any()
 
 
-def test_a_longer_stream_begins_like_a_shorter_one(room):
-    """Figures of one minute and of ten minutes come from the same audio, as far as both go."""
-    stream_of = room("streams").stream_of
-    short, long = stream_of(20.0), stream_of(40.0)
-    count = len(short.reference.words)
-
-    assert short.reference.words == long.reference.words[:count]
-
-
 def test_the_published_processor_works_once_a_chunk(room):
     """A recorder that asks until nothing is left does not make it do its work twice."""
     peer = room("peer_whisperlivekit")
@@ -168,3 +163,31 @@ def test_the_published_processor_works_once_a_chunk(room):
     texts = [token.text for event in events for token in getattr(event, "tokens", ())]
     assert [" one", " one", " one", " two"] == texts
     assert 2.5 == events[-1].audio_time
+
+
+@pytest.mark.parametrize(
+    ("finals", "commits", "delays"),
+    [
+        # Text that ends before the middle of the last word does not count.
+        ([(1.8, 0.9), (2.5, 1.9), (3.0, 2.0)], [], [0.5, math.inf]),
+        ([(2.5, 2.0), (6.5, 6.0)], [2.1, 6.1], pytest.approx([0.4, 0.4])),  # from the commit
+    ],
+)
+def test_a_delay_is_to_the_first_final_text_with_the_last_word(room, finals, commits, delays):
+    """From the end of the speech, or from the commit of a client that ends its utterances."""
+    talk = room("serve_load.talk")
+    speech = talk.Talk(None, (talk.Utterance(1.0, 2.0), talk.Utterance(5.0, 6.0)), ())
+
+    assert delays == talk.Report(finals=finals, commits=commits).delays(speech)
+
+
+def test_a_talk_has_whole_utterances_with_their_times(room):
+    """Six words each, and silence after the last one."""
+    speech = room("serve_load.talk").talk_of(15.0, 0)
+
+    assert 6 * len(speech.utterances) == len(speech.words)
+    assert 0 < len(speech.audio) <= 15 * 16_000
+    for utterance in speech.utterances:
+        tail = speech.audio[round(utterance.end * 16_000) :][:16_000]
+        assert utterance.last_start < utterance.end
+        assert 0 == abs(tail).max()

@@ -1,64 +1,50 @@
-"""Every plugin is laid out after one plan: see docs/architecture.md."""
+"""What no linter sees of the distributions together: their plan, imports, versions and texts."""
 
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 import tomllib
 
+import grimp
+from importlinter.api import read_configuration
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = {
-    "__init__.py",
-    "plugin.py",  # the specs and the hook: constant data
-    "options.py",  # options that are the plugin's own
-    "models.py",  # size aliases
-    "languages.py",  # language codes
-    "checkpoint.py",  # what a checkpoint declares
-    "backend.py",  # from engine and stream config to a recognizer
-    "py.typed",
+# docs/architecture.md has what is in each of them.
+DECLARATIONS = {"plugin", "options", "models", "languages"}
+FILES = {"__init__.py", "checkpoint.py", "backend.py", "py.typed"}
+FILES |= {f"{name}.py" for name in DECLARATIONS}
+FOREIGN = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}  # may import a framework
+ROOMS = FOREIGN | {"engine", "digits", "heads", "realtime"}
+FRAMEWORKS = {"torch", "mlx", "transformers", "ctranslate2", "faster_whisper", "openai"}
+# What a declaration may import, so that listing the backends stays fast.
+LIGHT = {"__future__", "collections.abc", "platform", "typing", "wlk_core.plugins", "attrs"}
+LIGHT |= {"wlk_core.languages", "wlk_voxtral.specs"}
+PROJECTS = {
+    path.parent.relative_to(ROOT).as_posix(): tomllib.loads(path.read_text(encoding="utf-8"))
+    for pattern in ("*/pyproject.toml", "plugins/*/pyproject.toml")
+    for path in sorted(ROOT.glob(pattern))
 }
-ROOMS = {
-    "engine",  # decoding without a framework
-    "torch",
-    "mlx",
-    "ctranslate2",
-    "openai_api",
-    "digits",  # the bundled checkpoint
-    "heads",  # published alignment heads
-    "detect_heads",  # a command of wlk-qwen3-simul
-    "realtime",  # clients of servers
-}
-FRAMEWORKS = ("torch", "mlx", "transformers", "ctranslate2", "faster_whisper", "openai", "numpy")
-LIGHT = {"plugin.py", "options.py", "models.py", "languages.py"}
-SHARED = {"wlk-voxtral", "wlk-whisper-digits"}  # no plugins: parts and data that plugins depend on
 
 
-def packages():
-    """Return the import package of every plugin distribution."""
-    found = [path for path in sorted(ROOT.glob("plugins/*/src/*")) if path.is_dir()]
-    return [
-        pytest.param(path, id=path.parents[1].name)
-        for path in found
-        if not path.name.endswith(".egg-info")
+def packages(group):
+    """Return the import package of every distribution that has an entry point of this group."""
+    folders = [
+        folder
+        for folder, table in PROJECTS.items()
+        if folder.startswith("plugins/") and group in table["project"].get("entry-points", ())
     ]
-
-
-def plugins():
-    """Return the packages that offer backends."""
-    others = {*SHARED, *(package.id for package in protocols())}
-    return [package for package in packages() if package.id not in others]
-
-
-def protocols():
-    """Return the packages that offer protocols of wlk-serve."""
-    return [package for package in packages() if package.id.startswith("wlk-protocol-")]
+    return [
+        pytest.param(ROOT / folder / "src" / Path(folder).name.replace("-", "_"), id=folder)
+        for folder in folders
+    ]
 
 
 def imports_of(path):
     """Return the modules a file imports, at any depth, types-only imports left out."""
-    found = []
+    found = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         id(child)
@@ -67,71 +53,88 @@ def imports_of(path):
         for child in ast.walk(node)
     }
     for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
+        if isinstance(node, ast.Import) and id(node) not in typing_only:
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and id(node) not in typing_only:
+            found.add(node.module)
     return found
 
 
-@pytest.mark.parametrize("package", plugins())
+@pytest.mark.parametrize("package", packages("wlk.plugins"))
 def test_a_plugin_has_the_files_and_folders_of_the_plan(package):
-    """A reader who knows one plugin finds every part of another."""
+    """A reader who knows one plugin finds every part of another; see docs/architecture.md."""
     entries = [entry for entry in package.iterdir() if entry.name != "__pycache__"]
     files = {entry.name for entry in entries if entry.is_file()}
-    rooms = {entry.name for entry in entries if entry.is_dir()}
 
     assert set() == files - FILES
-    assert set() == rooms - ROOMS
+    assert set() == {entry.name for entry in entries if entry.is_dir()} - ROOMS
     assert {"__init__.py", "plugin.py", "py.typed"} <= files
 
 
-@pytest.mark.parametrize("package", protocols())
+@pytest.mark.parametrize("package", packages("wlk.protocols"))
 def test_the_hook_of_a_protocol_is_in_its_routes(package):
     """What its clients send and receive is in files beside it."""
-    files = {entry.name for entry in package.iterdir() if entry.is_file()}
-    project = tomllib.loads((package.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    points = PROJECTS[f"plugins/{package.parents[1].name}"]["project"]["entry-points"]
 
-    assert {"__init__.py", "py.typed", "routes.py"} < files
-    points = project["project"]["entry-points"]["wlk.protocols"]
-    assert {f"{package.name}.routes"} == set(points.values())
+    assert {"__init__.py", "py.typed", "routes.py"} < {entry.name for entry in package.iterdir()}
+    assert {f"{package.name}.routes"} == set(points["wlk.protocols"].values())
 
 
-@pytest.mark.parametrize("package", plugins())
-def test_the_declaration_of_a_plugin_imports_nothing_heavy(package):
-    """plugin.py and the constants beside it import the core's names for authors and each other."""
-    own = {f"{package.name}.{name.removesuffix('.py')}" for name in LIGHT}
-    allowed = {"__future__", "collections.abc", "platform", "typing", "wlk_core.plugins", "attrs"}
-    allowed |= own | {package.name, "wlk_core.languages", "wlk_voxtral.specs"}
-    for name in sorted(LIGHT):
-        if (package / name).is_file():
-            assert set() == set(imports_of(package / name)) - allowed, name
-
-
-@pytest.mark.parametrize("package", plugins())
-def test_a_framework_is_imported_in_its_folder_only(package):
-    """The engine room of a plugin runs on any framework: each of these has a folder of its own."""
-    heavy = set(FRAMEWORKS) - {"numpy"}
+@pytest.mark.parametrize("package", packages("wlk.plugins"))
+def test_a_plugin_imports_a_framework_in_its_folder_only_and_declares_without(package):
+    """The engine room runs on any framework, each of which has a folder of its own."""
+    allowed = LIGHT | {package.name, *(f"{package.name}.{name}" for name in DECLARATIONS)}
     for path in sorted(package.rglob("*.py")):
-        room = path.relative_to(package).parts[0]
-        if room in {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}:
-            continue
-        found = {name.split(".")[0] for name in imports_of(path)}
-        assert set() == found & heavy, path
+        imports, room = imports_of(path), path.relative_to(package).parts[0]
+        if room not in FOREIGN:
+            assert set() == {name.split(".")[0] for name in imports} & FRAMEWORKS, path
+        if room.removesuffix(".py") in DECLARATIONS:
+            assert set() == imports - allowed, path
+
+
+def test_no_modules_import_each_other():
+    """No circle, those inside functions and for types alone included, which lint-imports allows."""
+    packages = read_configuration(str(ROOT / ".importlinter"))["session_options"]["root_packages"]
+    graph = grimp.build_graph(*packages, exclude_type_checking_imports=False, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    circle = []
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        circle = list(reversed(error.args[1]))
+
+    assert [] == circle
+    patterns = ("*/src/*/__init__.py", "plugins/*/src/*/__init__.py")
+    found = {path.parent.name for pattern in patterns for path in ROOT.glob(pattern)}
+    assert found == set(packages)  # a new distribution takes part in the contracts
 
 
 def test_a_plugin_installs_by_name_from_the_checkout():
     """constraints.txt names the folder of every distribution, so that pip needs no siblings."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    named = {line.split(" @ file:./")[0]: line.split(" @ file:./")[1] for line in lines[2:]}
-    folders = [path.parent for path in ROOT.glob("*/pyproject.toml")]
-    folders += [path.parent for path in ROOT.glob("plugins/*/pyproject.toml")]
+    named = {line.split(" @ file:./")[1]: line.split(" @ file:./")[0] for line in lines[2:]}
 
-    assert named == {
-        tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-            "name"
-        ]: folder.relative_to(ROOT).as_posix()
-        for folder in folders
-    }
+    assert named == {folder: table["project"]["name"] for folder, table in PROJECTS.items()}
+
+
+def test_every_distribution_has_the_same_version_and_caps_the_core():
+    """The changelog names the version; a plugin declares for which cores it was written."""
+    projects = [table["project"] for table in PROJECTS.values()]
+    (version,) = {project["version"] for project in projects}
+
+    assert f"## {version} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for project in projects:
+        if project["name"] not in {"wlk-core", "wlk-whisper-digits"}:  # the latter is data only
+            needs = [item for item in project["dependencies"] if item.startswith("wlk-core")]
+            assert ["wlk-core>=0.1,<0.2"] == needs, project["name"]
+
+
+def test_the_project_speaks_of_itself_alone():
+    """No file that is shipped contains a path of a machine."""
+    marks = [f"/{folder}/" for folder in ("work", "root", "home", "tmp")]
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        is_built = parts[0].startswith(".") or {"build", "dist", "site", ".nox", ".venv"} & {*parts}
+        if path.suffix in {".py", ".pyi", ".md", ".toml", ".json", ".yml"} and not is_built:
+            text = path.read_text(encoding="utf-8")
+            assert not [mark for mark in marks if mark in text], path

@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from model_attacks import CONTENTS, TARGETS, attacks, copied, set_value
+from model_attacks import TARGETS, attacks, copied, set_value
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, WLKError, load_backend
 from wlk_core.frameworks.memory import physical_memory
@@ -49,51 +49,43 @@ def is_installed(target):
     return target.backend in specs and not missing_requirements(specs[target.backend])
 
 
-def cases():
-    """Return every attack on every backend that is installed."""
-    return [
+@pytest.fixture
+def directory(target, tmp_path):
+    """Return a copy of the model of a backend that is installed."""
+    if not is_installed(target):
+        pytest.skip(f"{target.backend} is not installed")
+    return copied(target, tmp_path / "model")
+
+
+every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+every_attack = pytest.mark.parametrize(
+    ("target", "attack"),
+    [
         pytest.param(target, attack, id=f"{target.backend}: {attack.name}")
         for target in TARGETS.values()
         for attack in attacks(target)
         if IS_FULL or not any(name in attack.name for name in SLOW_CONTENTS)
-    ]
+    ],
+)
 
 
-@pytest.fixture(scope="module", params=list(TARGETS))
-def target(request):
-    """Return a backend with its digits checkpoint."""
-    return TARGETS[request.param]
-
-
-@pytest.mark.parametrize(("attacked", "attack"), cases())
-def test_a_damaged_directory_is_refused_in_one_line(attacked, attack, tmp_path):
+@every_attack
+def test_a_damaged_directory_is_refused_in_one_line(target, attack, directory):
     """The line names the file, and for a size that is not the weights' the key and both numbers."""
-    if not is_installed(attacked):
-        pytest.skip(f"{attacked.backend} is not installed")
-    directory = copied(attacked, tmp_path / "model")
     attack.damage(directory)
 
     with pytest.raises(ModelNotFoundError) as caught:
-        load_backend(attacked.backend, str(directory))
+        load_backend(target.backend, str(directory))
     for part in attack.expected:
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_the_attacks_leave_a_sound_directory_sound(target, tmp_path):
-    """A copy without damage loads, so that every refusal above is the damage's."""
-    if not is_installed(target):
-        pytest.skip(f"{target.backend} is not installed")
-    load_backend(target.backend, str(copied(target, tmp_path / "model"))).close()
-
-    assert len(CONTENTS) > len(SLOW_CONTENTS)
-
-
-def test_weights_larger_than_the_memory_are_refused_by_their_header(target, tmp_path):
+@every_target
+def test_weights_larger_than_the_memory_are_refused_by_their_header(target, directory):
     """The file is sparse: it takes no space on the disk, and none of it is read."""
-    if not is_installed(target) or target.weights == "model.bin":
-        pytest.skip(f"{target.backend} is not installed, or its weights have another format")
-    directory = copied(target, tmp_path / "model")
+    if target.weights == "model.bin":
+        pytest.skip("its weights have another format")
     path = directory / target.weights
     content = path.read_bytes()
     start = 8 + int.from_bytes(content[:8], "little")
@@ -112,11 +104,10 @@ def test_weights_larger_than_the_memory_are_refused_by_their_header(target, tmp_
 
 
 @pytest.mark.slow
-def test_any_change_of_a_file_is_a_model_or_an_error_in_one_line(target, tmp_path):
+@every_target
+def test_any_change_of_a_file_is_a_model_or_an_error_in_one_line(target, directory):
     """No value ends in an error of a framework, and none fails only after the model was loaded."""
-    if not is_installed(target):
-        pytest.skip(f"{target.backend} is not installed")
-    directory = copied(target, tmp_path / "model")
+    load_backend(target.backend, str(directory)).close()  # the copy alone is a sound model
     tables = tables_of(directory)
     changes = [(file, path) for file, table in tables.items() for path in paths_of(table)]
 

@@ -58,7 +58,7 @@ A `digits` checkpoint is a tiny model of ten English words, or a grammar of them
 streaming.  The set comes from the synthesisers on which the models were trained, in other
 settings, so few errors are expected.  The table compares backends and policies on these models.
 It does not predict the accuracy of real checkpoints: [Whisper](whisper.md#on-published-weights) has
-the figures of tiny.en and base on 20 minutes of English."""
+the figures of tiny.en and base on recordings of English."""
 
 
 @click.command()

@@ -130,11 +130,31 @@ TARGETS = {
 
 @attrs.frozen
 class Attack:
-    """A damage to a directory, and what the error message has to contain."""
+    """
+    A damage to one file of a directory, and what the error message has to contain.
+
+    `change` is a dotted path in a JSON file with a new value, or a new content, or what makes
+    something else in place of the file.
+    """
 
     name: str
-    damage: Callable[[Path], None]
+    file: str
+    change: tuple[str, Any] | bytes | Callable[[Path], object]
     expected: tuple[str, ...] = ()
+
+    def damage(self, directory: Path) -> None:
+        """Damage the file in a copy of the model."""
+        path = directory / self.file
+        change = self.change
+        if isinstance(change, tuple):
+            table = json.loads(path.read_text(encoding="utf-8"))
+            set_value(table, *change)
+            change = json.dumps(table).encode()
+        path.unlink(missing_ok=True)
+        if isinstance(change, bytes):
+            path.write_bytes(change)
+        else:
+            change(path)
 
 
 def copied(target: Target, directory: Path) -> Path:
@@ -150,25 +170,23 @@ def copied(target: Target, directory: Path) -> Path:
 
 def attacks(target: Target) -> Iterator[Attack]:
     """Generate the attacks on *target*."""
-    config = target.config
+    config, weights = target.config, target.weights
     for path, size in (target.sizes | target.aliases).items():
         shown = f"{path.rpartition('.')[2] if path in target.sizes else ''}={MILLION}"
-        damage = _with_value(config, path, MILLION)
         expected = (config, shown, f"the weights have {size};")
-        yield Attack(f"{path} of a million", damage, expected)
+        yield Attack(f"{path} of a million", config, (path, MILLION), expected)
     path = next(iter(target.sizes))
     for value in (-1, 0, 2.5, "x", True, [1], {"a": 1}, 10**30, 2**40):
-        shown = json.dumps(value)[:12]
-        yield Attack(f"{path}={shown}", _with_value(config, path, value), (config,))
+        yield Attack(f"{path}={json.dumps(value)[:12]}", config, (path, value), (config,))
     for file in (config, *target.others):
         for name, content in CONTENTS.items():
-            yield Attack(f"{file}: {name}", _with_content(file, content), (file,))
-        yield Attack(f"{file}: a folder", _with_folder(file), (file,))
-        yield Attack(f"{file}: a FIFO", _with_fifo(file), (file,))
+            yield Attack(f"{file}: {name}", file, content, (file,))
+        yield Attack(f"{file}: a folder", file, Path.mkdir, (file,))
+        yield Attack(f"{file}: a FIFO", file, os.mkfifo, (file,))
     for name, content in WEIGHTS.items():
-        yield Attack(f"weights: {name}", _with_content(target.weights, content), (target.weights,))
-    yield Attack("weights: a folder", _with_folder(target.weights))
-    yield Attack("weights: a FIFO", _with_fifo(target.weights))
+        yield Attack(f"weights: {name}", weights, content, (weights,))
+    yield Attack("weights: a folder", weights, Path.mkdir)
+    yield Attack("weights: a FIFO", weights, os.mkfifo)
 
 
 def _weights(dtype: str, shape: list[int]) -> bytes:
@@ -209,36 +227,3 @@ def set_value(table: Any, path: str, value: Any) -> None:
     for parent in parents:
         table = table[parent]
     table[key] = value
-
-
-def _with_value(file: str, path: str, value: Any) -> Callable[[Path], None]:
-    def damage(directory: Path) -> None:
-        table = json.loads((directory / file).read_text(encoding="utf-8"))
-        set_value(table, path, value)
-        (directory / file).write_text(json.dumps(table), encoding="utf-8")
-
-    return damage
-
-
-def _with_content(file: str, content: bytes) -> Callable[[Path], None]:
-    def damage(directory: Path) -> None:
-        (directory / file).unlink(missing_ok=True)
-        (directory / file).write_bytes(content)
-
-    return damage
-
-
-def _with_folder(file: str) -> Callable[[Path], None]:
-    def damage(directory: Path) -> None:
-        (directory / file).unlink(missing_ok=True)
-        (directory / file).mkdir()
-
-    return damage
-
-
-def _with_fifo(file: str) -> Callable[[Path], None]:
-    def damage(directory: Path) -> None:
-        (directory / file).unlink(missing_ok=True)
-        os.mkfifo(directory / file)
-
-    return damage

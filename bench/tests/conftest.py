@@ -14,7 +14,6 @@ from wlk_bench import config as config_module
 from wlk_bench.data import Dataset, Sample
 from wlk_bench.events import (
     AudioIn,
-    Call,
     Commit,
     End,
     EventLog,
@@ -23,8 +22,10 @@ from wlk_bench.events import (
     TimedText,
 )
 from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
+from wlk_bench.selftest import call
 from wlk_conformance.scripted import DIGIT_WORDS, SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, script_words
+from wlk_core.errors import BackendUnavailable
 
 # The same examples everywhere, and no deadline on a machine that is shared.
 steady = settings(deadline=None, max_examples=50, derandomize=True)
@@ -32,41 +33,38 @@ steady = settings(deadline=None, max_examples=50, derandomize=True)
 VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "hour", "tour", "no."]
 
 
-def pytest_configure(config):
-    """Declare the marker of these tests."""
-    config.addinivalue_line("markers", "peers: compares with the packages of the group `peers`")
-
-
-class ScriptedRegistry:
-    """The registry of an environment in which the scripted backend alone is installed."""
+class Shelf:
+    """The registry of an environment in which some scripted backends alone are installed."""
 
     distribution = "wlk-core"
 
-    def __init__(self, backend=None):
-        self.backend = backend
-
-    def spec(self, name):
-        """Return the scripted backend's declaration."""
-        assert name == "scripted"
-        return SCRIPTED_SPEC
+    def __init__(self, *specs, broken=()):
+        self._specs = {spec.name: spec for spec in specs or (SCRIPTED_SPEC,)}
+        self._broken = broken
 
     def specs(self):
         """Return all declarations."""
-        return (SCRIPTED_SPEC,)
+        return tuple(self._specs.values())
+
+    def spec(self, name):
+        """Return one declaration."""
+        return self._specs[name]
 
     def owner(self, _name):
-        """Return the distribution that offers it."""
+        """Return the distribution that offers a backend."""
         return self
 
-    def load_backend(self, _name, _model=None, **_options):
-        """Return the backend of this registry, else a new one."""
-        return self.backend or ScriptedBackend()
+    def load_backend(self, name, _model=None, **_options):
+        """Return a new backend, or fail like a framework that finds no device."""
+        if name in self._broken:
+            raise BackendUnavailable(f"{name} finds no device")
+        return ScriptedBackend()
 
 
 @pytest.fixture
 def scripted(monkeypatch):
     """Install the scripted backend, and no other."""
-    monkeypatch.setattr(config_module, "Registry", ScriptedRegistry)
+    monkeypatch.setattr(config_module, "Registry", Shelf)
 
 
 def coded_tokens(count, *, seed=0):
@@ -150,7 +148,7 @@ def random_log(seed, *, segments=5, name=None):
         now = max(now, audio_time)
         events.append(AudioIn(audio_time=audio_time, wall=now))
         busy = rng.uniform(0.05, 1.3)
-        events.append(_call("process_iter", audio_time, now, busy))
+        events.append(call(audio_time, now, busy, stable=audio_time))
         now += busy
         reach = min(len(words), round(len(words) * tick / ticks) - rng.randint(0, 2))
         if reach > done:
@@ -158,7 +156,7 @@ def random_log(seed, *, segments=5, name=None):
             done = reach
         shown = [rng.choice([word, word, "too"]) for word in words[done : done + 3]]
         events.append(HypothesisShown(audio_time=audio_time, wall=now, tokens=_tokens(shown)))
-    events.append(_call("finish", seconds, now, 0.2))
+    events.append(call(seconds, now, 0.2, stable=seconds, kind="finish"))
     now += 0.2
     if words[done:]:
         events.append(_commit(seconds, now, words[done:]))
@@ -180,14 +178,3 @@ def _tokens(words):
 
 def _commit(audio_time, wall, words):
     return Commit(audio_time=audio_time, wall=wall, tokens=_tokens(words))
-
-
-def _call(kind, audio_time, wall, duration):
-    return Call(
-        kind=kind,
-        audio_time=audio_time,
-        wall=wall,
-        duration=duration,
-        processed_up_to=audio_time,
-        stable_up_to=audio_time,
-    )

@@ -19,27 +19,35 @@ from wlk_bench.selftest import call, small_log
 from wlk_bench.summary import summarise
 
 
-def scored(log, path):
-    """Return one figure of a stream."""
-    found = summarise([score(log, normaliser_name="basic")])
+def scored(path, *logs):
+    """Return one figure of streams."""
+    found = summarise([score(log, normaliser_name="basic") for log in logs])
     for key in path.split():
         found = found[key]
     return found
 
 
-def two_segments():
-    """Return four words, two to a segment of 2 s, emitted at 1, 2, 3 and 5 s."""
-    segments = (
-        ReferenceSegment("one two", 0.0, 2.0),
-        ReferenceSegment("three four", 2.0, 4.0),
-    )
-    reference = Reference(text="one two three four", segments=segments)
+def small(path):
+    """Return one figure of the stream of the self-test."""
+    return scored(path, small_log())
+
+
+def stream(text, *committed, segments=(), language=None):
+    """Return five seconds in which words were committed at their ends."""
     events = [
-        Commit(audio_time=time, wall=time, tokens=(TimedText(time - 1, time, f" {text}"),))
-        for time, text in ((1.0, "one"), (2.0, "two"), (3.0, "three"), (5.0, "four"))
+        Commit(audio_time=end, wall=end, tokens=(TimedText(start, end, text),))
+        for start, end, text in committed
     ]
-    header = Header(audio="two", audio_seconds=5.0, reference=reference)
+    reference = Reference(text=text, segments=segments)
+    header = Header(audio="x", audio_seconds=5.0, language=language, reference=reference)
     return EventLog(header=header, events=(*events, End(audio_time=5.0, wall=5.0)))
+
+
+def committed(*dropped):
+    """Return the small stream without the commits of these words."""
+    log = small_log()
+    kept = [e for e in log.events if not isinstance(e, Commit) or e.tokens[0].text not in dropped]
+    return attrs.evolve(log, events=tuple(kept))
 
 
 def long_log():
@@ -53,14 +61,15 @@ def long_log():
     return EventLog(header=header, events=(*events, End(audio_time=240.0, wall=241.0)))
 
 
-def without_tree():
-    """Return the small stream without the commit of its last word."""
-    log = small_log()
-    kept = [e for e in log.events if not (isinstance(e, Commit) and e.tokens[0].text == " tree")]
-    return attrs.evolve(log, events=tuple(kept))
-
-
 DELAYS = [1.0, 2.0, 4.0]
+TWO_SEGMENTS = stream(
+    "one two three four",
+    (0.0, 1.0, " one"), (1.0, 2.0, " two"), (2.0, 3.0, " three"), (4.0, 5.0, " four"),
+    segments=(ReferenceSegment("one two", 0.0, 2.0), ReferenceSegment("three four", 2.0, 4.0)),
+)  # fmt: skip
+ONE = stream("one", (0.0, 1.0, " one"))
+CHINESE = stream("你好吗", (0.0, 1.0, "你好"), (1.0, 2.0, "吧"), language="zh")
+UNCOMMITTED = score(committed(" one", " two", " tree"), normaliser_name="basic")
 SEGMENTS = [["one", "two"], ["three", "four"]]
 CASES = {
     "WER, one word replaced and one added in four": (
@@ -115,21 +124,15 @@ CASES = {
         paired_difference([(2, 10)] * 20, [(1, 10)] * 20).interval.high,
     ),
     "no numbers have no distribution": (None, Distribution.of([])),
-    "RTF of a tick, 0.2, 0.4, 0.6: p50": (0.4, scored(small_log(), "real_time tick_rtf p50")),
-    "RTF of a tick, 0.2, 0.4, 0.6: max": (0.6, scored(small_log(), "real_time tick_rtf max")),
-    "each tick is done within its second": (True, scored(small_log(), "real_time keeps_up")),
-    "emission, unaware, p90 of one and two": (
-        1.37,
-        scored(small_log(), "latency emission unaware p90"),
-    ),
-    "emission, aware, p90 of one and two": (
-        1.95,
-        scored(small_log(), "latency emission aware p90"),
-    ),
-    "first display, unaware": (0.5, scored(small_log(), "latency first_display unaware p50")),
-    "first display, aware": (0.7, scored(small_log(), "latency first_display aware p50")),
-    "first commit, unaware": (1.5, scored(small_log(), "latency first_commit unaware p50")),
-    "finalisation, unaware": (0.5, scored(small_log(), "latency finalisation unaware p50")),
+    "RTF of a tick, 0.2, 0.4, 0.6: p50": (0.4, small("real_time tick_rtf p50")),
+    "RTF of a tick, 0.2, 0.4, 0.6: max": (0.6, small("real_time tick_rtf max")),
+    "each tick is done within its second": (True, small("real_time keeps_up")),
+    "emission, unaware, p90 of one and two": (1.37, small("latency emission unaware p90")),
+    "emission, aware, p90 of one and two": (1.95, small("latency emission aware p90")),
+    "first display, unaware": (0.5, small("latency first_display unaware p50")),
+    "first display, aware": (0.7, small("latency first_display aware p50")),
+    "first commit, unaware": (1.5, small("latency first_commit unaware p50")),
+    "finalisation, unaware": (0.5, small("latency finalisation unaware p50")),
     "LAAL, (1 + 1 + 2) / 3": (4 / 3, laal(DELAYS, source_seconds=3, reference_length=3)),
     "LAAL, six reference words: (1 + 1.5 + 3) / 3": (
         5.5 / 3,
@@ -145,10 +148,7 @@ CASES = {
         4 / 3,
         yaal(DELAYS, source_seconds=3, reference_length=3, recording_seconds=5),
     ),
-    "LongYAAL, segments of 1.0 and 1.0": (
-        1.0,
-        scored(two_segments(), "lagging long_yaal unaware"),
-    ),
+    "LongYAAL, segments of 1.0 and 1.0": (1.0, scored("lagging long_yaal unaware", TWO_SEGMENTS)),
     "soft segments, a word goes to the most similar one": (
         [[0, 1], [2, 3]],
         soft_segments(SEGMENTS, ["one", "to", "three", "four"]),
@@ -159,24 +159,56 @@ CASES = {
     ),
     "soft segments, a mark before all words": ([[1]], soft_segments([["one"]], [".", "one"])),
     "soft segments of no words": ([[], []], soft_segments([["a"], ["b"]], [])),
-    "hold-back, 1.0, 1.1, 1.3: max": (1.3, scored(small_log(), "stability hold_back max")),
+    "hold-back, 1.0, 1.1, 1.3: max": (1.3, small("stability hold_back max")),
     "erasure, committed text is never taken back": (
         0.0,
-        scored(two_segments(), "stability normalised_erasure"),
+        scored("stability normalised_erasure", TWO_SEGMENTS),
     ),
-    "tree is not committed": (1.0, scored(without_tree(), "flushes missing_words")),
-    "word starts, median": (0.01, scored(small_log(), "word_times start median")),
-    "word ends, bias of 0 and +100 ms": (0.05, scored(small_log(), "word_times end bias")),
-    "collar 50 ms": (0.5, scored(small_log(), "word_times end within")["50 ms"]),
-    "collar 100 ms": (1.0, scored(small_log(), "word_times end within")["100 ms"]),
-    "no word starts before the last": (0.0, scored(small_log(), "word_times backsteps")),
-    "a counter that is not known": (None, scored(small_log(), "work host_syncs")),
+    "tree is not committed": (1.0, scored("flushes missing_words", committed(" tree"))),
+    "word starts, median": (0.01, small("word_times start median")),
+    "word ends, bias of 0 and +100 ms": (0.05, small("word_times end bias")),
+    "collar 50 ms": (0.5, small("word_times end within")["50 ms"]),
+    "collar 100 ms": (1.0, small("word_times end within")["100 ms"]),
+    "no word starts before the last": (0.0, small("word_times backsteps")),
+    "a counter that is not known": (None, small("work host_syncs")),
     "slope of 1, 3, 5, 8": (2.3, slope([(0, 1), (1, 3), (2, 5), (3, 8)])),
     "slope of one place": (None, slope([(1.0, 1.0), (1.0, 2.0)])),
     "work windows, 60 more a minute": (
         [60, 120, 180, 240],
         [window.counts["decoder_positions"] for window in work_windows(long_log())],
     ),
+    "no streams have no figures": ([0, None], [scored("samples"), scored("wer rate")]),
+    "a reference without words has no rates": (
+        [None, 0, {"unaware": None, "aware": None}],
+        [scored(path, stream("")) for path in ("wer rate", "wer errors", "lagging long_yaal")],
+    ),
+    "words invented in silence count in the corpus: 1 of 2": (
+        0.5,
+        scored(
+            "wer rate",
+            stream("", (1.0, 2.0, " boo")),
+            stream("one two", (0.0, 1.0, " one"), (1.0, 2.0, " two")),
+        ),
+    ),
+    "without word times there are no figures of them": (
+        4 * [None],
+        [
+            scored(path, ONE)
+            for path in ("latency emission unaware", "latency coverage", "word_times", "flushes")
+        ],
+    ),
+    "without word times there is LAAL": (1.0, scored("lagging laal unaware", ONE)),
+    "Chinese, one of three characters": (1 / 3, scored("cer rate", CHINESE)),
+    "Chinese, characters on the screen": (3, score(CHINESE, normaliser_name="basic").erasure.final),
+    "Chinese, LAAL of characters": (
+        (1 + (1 - 5 / 3) + (2 - 10 / 3)) / 3,
+        scored("lagging laal unaware", CHINESE),
+    ),
+    "equal streams have the rate of one": (1 / 3, scored("wer rate", small_log(), small_log())),
+    "and twice its words": (6, scored("wer reference_length", small_log(), small_log())),
+    "and its lag": (2.0, scored("lagging laal unaware", small_log(), small_log())),
+    "shown and never committed: no words": (0, UNCOMMITTED.words.hypothesis_length),
+    "shown and never committed: no lag": ((), UNCOMMITTED.long_yaal),
     "memory, 1000 bytes more a minute": (
         60_000.0,
         memory_slopes(long_log())["state_bytes_per_hour"],

@@ -1,16 +1,21 @@
+"""What holds for the metrics of any stream, besides the figures of test_by_hand."""
+
 from __future__ import annotations
+
+import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_bench.errors import DataError
+from wlk_bench.events import Commit, EventLog, Header, HypothesisShown, TimedText
+from wlk_bench.metrics.emitted import committed_words, screens
 from wlk_bench.metrics.error_rate import word_edits
-from wlk_bench.metrics.lagging import laal
-from wlk_bench.metrics.normalise import normaliser
+from wlk_bench.metrics.segmentation import soft_alignment, soft_segments
 from wlk_bench.metrics.statistics import paired_difference, ratio_interval
+from wlk_bench.reference import Reference
 
-from .conftest import steady
+from .conftest import random_log, steady
 
 TEXT = st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=30).map(" ".join)
 
@@ -26,12 +31,6 @@ def test_blocks_add_up_to_the_whole(reference, hypothesis, other, block):
     assert [n for _, n in edits.blocks] == [n for _, n in others.blocks]
 
 
-def test_an_unknown_normaliser_is_refused_with_the_choices():
-    """The message has every name."""
-    with pytest.raises(DataError, match="one of english, basic, raw; got 'whisper'"):
-        normaliser("whisper")
-
-
 def test_a_system_does_not_differ_from_itself():
     """The paired difference of equal results is exactly zero, and resampling is seeded."""
     blocks = [(1, 9), (0, 11), (3, 10)]
@@ -43,13 +42,123 @@ def test_a_system_does_not_differ_from_itself():
     assert ratio_interval(blocks) == ratio_interval(blocks)
 
 
+def joined(*texts, unit="word"):
+    """Join tokens of a second each."""
+    events = tuple(
+        Commit(audio_time=i, wall=i + 0.5, tokens=(TimedText(i, i + 1, text),))
+        for i, text in enumerate(texts)
+    )
+    header = Header(audio="x", audio_seconds=len(texts), reference=Reference(text=""))
+    return committed_words(EventLog(header=header, events=events), unit)
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ((" one", " two"), ["one", "two"]),
+        ((" un", "believ", "able"), ["unbelievable"]),
+        ((" end", ".", " Next"), ["end.", "Next"]),
+        ((" in one", " go"), ["in", "one", "go"]),
+        (("two ", "words"), ["two", "words"]),
+        ((), []),
+    ],
+    ids=["words", "pieces", "punctuation", "several", "space-after", "nothing"],
+)
+def test_tokens_become_words_by_their_spacing(texts, words):
+    """White space alone separates words."""
+    assert words == [word.text for word in joined(*texts)]
+
+
+def test_a_word_spans_its_tokens_and_is_emitted_with_the_last():
+    """Its start is that of the first token, its end and emission those of the last one."""
+    (word,) = joined(" un", "believ", "able")
+
+    assert (0, 3) == (word.start, word.end)
+    assert (2, 2.5) == (word.audio_time, word.wall)
+
+
 @steady
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=20).map(sorted))
-def test_average_lagging_grows_with_the_delays(delays):
-    """Words that are all emitted a second later lag exactly a second more."""
-    later = [delay + 1 for delay in delays]
+@given(st.integers(0, 10_000))
+def test_screens_are_the_texts_that_were_displayed(seed):
+    """Applied one after another they give the text on the screen."""
+    log = random_log(seed, segments=3)
+    committed, expected, hypothesis = [], [], ()
+    for event in log.events:
+        if isinstance(event, Commit):
+            committed += [token.text.strip() for token in event.tokens]
+        elif isinstance(event, HypothesisShown):
+            hypothesis = event.tokens
+            expected.append([*committed, *(token.text.strip() for token in hypothesis)])
 
-    first = laal(delays, source_seconds=200, reference_length=20)
-    second = laal(later, source_seconds=200, reference_length=20)
+    shown, found = [], []
+    for screen in screens(log):
+        shown[screen.base :] = screen.texts
+        found.append(list(shown))
 
-    assert second == pytest.approx(first + 1)
+    assert expected == found
+
+
+MARKS = set(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF001 -- the full-width ones are meant
+LETTERS = st.lists(st.sampled_from(["a", "b", "ab", "ba", "abc", "B", "."]), max_size=40)
+WORDS = st.sampled_from(["one", "two", "three", "tree", "no", "."])
+SEGMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+def plain_similarity(a, b):
+    """Return the share of letters that two words have in common."""
+    if (a in MARKS) != (b in MARKS):
+        return -math.inf
+    return len(set(a) & set(b)) / len(set(a) | set(b))
+
+
+def plain_soft_alignment(reference, hypothesis):
+    """Return the alignment of the largest sum of similarities, by filling the whole table."""
+    scores = [[0.0] * (len(hypothesis) + 1)]
+    for expected in reference:
+        row = [0.0]
+        for column, word in enumerate(hypothesis, 1):
+            pair = scores[-1][column - 1] + plain_similarity(expected, word)
+            row.append(max(pair, scores[-1][column], row[-1]))
+        scores.append(row)
+    pairs, i, j = [], len(reference), len(hypothesis)
+    while i or j:
+        here = scores[i][j]
+        likeness = plain_similarity(reference[i - 1], hypothesis[j - 1]) if i and j else -math.inf
+        if i and j and here == scores[i - 1][j - 1] + likeness:
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif i and here == scores[i - 1][j]:
+            i -= 1
+            pairs.append((i, None))
+        else:
+            j -= 1
+            pairs.append((None, j))
+    return pairs[::-1]
+
+
+@steady
+@given(LETTERS.filter(bool), LETTERS.filter(bool))
+def test_a_soft_alignment_is_that_of_the_whole_table(reference, hypothesis):
+    """Bits hold the same path as a table of sums, ties included."""
+    assert plain_soft_alignment(reference, hypothesis) == soft_alignment(reference, hypothesis)
+
+
+@steady
+@given(SEGMENTS)
+def test_a_perfect_text_is_cut_like_the_reference(segments):
+    """Without errors every word belongs to its own segment."""
+    words = [word for segment in segments for word in segment]
+    ends = [sum(map(len, segments[: i + 1])) for i in range(len(segments))]
+
+    expected = [list(range(end - len(s), end)) for end, s in zip(ends, segments, strict=True)]
+    assert expected == soft_segments(segments, words)
+
+
+@steady
+@given(SEGMENTS, st.lists(WORDS.filter(str.isalpha), max_size=12))
+def test_every_word_belongs_to_one_segment_in_order(segments, words):
+    """No word is lost or counted twice."""
+    parts = [*segments, ["end"]]
+    segments = [[word for word in part if word.isalpha()] for part in parts]
+
+    assert list(range(len(words))) == [i for own in soft_segments(segments, words) for i in own]

@@ -11,8 +11,10 @@ from wlk_bench.metrics.segmentation import soft_segments
 
 from .conftest import random_log
 
-pytestmark = pytest.mark.peers
-REASON = "compares with a package of the dependency group `peers`, which is not installed"
+reading, scoring, resegmenting, aligning = (
+    pytest.importorskip(f"omnisteval.{part}", reason="runs in the session: nox -s latency_peers")
+    for part in ("io", "scoring", "resegment", "alignment")
+)
 SEEDS = range(40)
 
 
@@ -45,16 +47,13 @@ def write_for_omnisteval(logs, folder):
 @pytest.mark.parametrize(("kind", "is_aware"), [("unaware", False), ("aware", True)])
 def test_long_yaal_is_omnistevals(tmp_path, kind, is_aware):
     """LongYAAL is within a millisecond of OmniSTEval's on the exported logs."""
-    peer = pytest.importorskip("omnisteval.io", reason=REASON)
-    scoring = pytest.importorskip("omnisteval.scoring", reason=REASON)
-    resegment = pytest.importorskip("omnisteval.resegment", reason=REASON).resegment
     logs = [random_log(seed) for seed in SEEDS]
     hypothesis, segments, references = write_for_omnisteval(logs, tmp_path)
-    words, hypotheses, segmentation, sentences = peer.load_resegmentation_inputs(
+    words, hypotheses, segmentation, sentences = reading.load_resegmentation_inputs(
         segments, None, references, hypothesis
     )
 
-    instances, _ = resegment(words, hypotheses, segmentation, sentences)
+    instances, _ = resegmenting.resegment(words, hypotheses, segmentation, sentences)
     theirs = scoring.YAALScorer(computation_aware=is_aware, is_longform=True)(instances)
 
     lags = [
@@ -69,16 +68,17 @@ def test_long_yaal_is_omnistevals(tmp_path, kind, is_aware):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_soft_segments_are_omnistevals(seed):
     """Every word belongs to the segment that OmniSTEval assigns, ties and gaps included."""
-    peer = pytest.importorskip("omnisteval.alignment", reason=REASON)
     log = random_log(seed)
     segments = [segment.text.split() for segment in log.header.reference.segments]
     words = [word.text for word in committed_words(log)]
-    expected = [peer.Word(word, seq_id=i) for i, segment in enumerate(segments) for word in segment]
-    emitted = [peer.Word(word, original=i) for i, word in enumerate(words)]
+    expected = [
+        aligning.Word(word, seq_id=i) for i, segment in enumerate(segments) for word in segment
+    ]
+    emitted = [aligning.Word(word, original=i) for i, word in enumerate(words)]
 
     theirs = [[] for _ in segments]
-    aligned = peer.align_sequences(expected, emitted, char_level=False)
-    for word in peer.process_alignment(*aligned, char_level=False):
+    aligned = aligning.align_sequences(expected, emitted, char_level=False)
+    for word in aligning.process_alignment(*aligned, char_level=False):
         theirs[word.seq_id].append(word.original)
 
     assert theirs == soft_segments(segments, words)

@@ -1,12 +1,29 @@
+"""Streams are recorded with their clock, and their logs are read as they were written."""
+
 from __future__ import annotations
 
+import json
+
+import attrs
 import numpy as np
 import pytest
 
-from wlk_bench.events import AudioIn, Call, Commit, End, EventLog, Header
+from wlk_bench.errors import LogError
+from wlk_bench.events import (
+    SCHEMA,
+    AudioIn,
+    Call,
+    Commit,
+    End,
+    EventLog,
+    Header,
+    read_log,
+    write_log,
+)
 from wlk_bench.metrics.emitted import committed_words, transcript
 from wlk_bench.recorder import Clock, Pause, record_stream
 from wlk_bench.reference import Reference
+from wlk_bench.selftest import small_log
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import BackendError
 
@@ -33,40 +50,39 @@ class Stopwatch:
 def recorded(audio, *, backend=None, **options):
     """Return the log of a stream of the scripted backend."""
     processor = (backend or ScriptedBackend()).create_processor(language="en")
-    events = tuple(record_stream(processor, audio, **options))
+    return log_of(record_stream(processor, audio, **options))
+
+
+def log_of(recording):
+    """Return the events of a stream as its log."""
+    events = tuple(recording)
     seconds = events[-1].audio_time
     header = Header(audio="x", audio_seconds=seconds, reference=Reference(text=""))
     return EventLog(header=header, events=events)
 
 
 def test_a_stream_is_recorded_to_its_end():
-    """The whole text is committed, and the end has the length of the audio."""
+    """The text is committed, and calls add up to the counters and the length of the audio."""
     sample = coded_sample("one")
 
-    log = recorded(sample.audio())
+    processor = ScriptedBackend().create_processor(language="en")
+    log = log_of(record_stream(processor, sample.audio()))
 
     assert sample.reference.text == transcript(log).strip()
+    forwards = sum(call.work.decoder_forwards for call in log.of(Call))
+    assert forwards == processor.stats.decoder_forwards
     assert isinstance(log.events[-1], End)
     assert sample.seconds == pytest.approx(log.events[-1].audio_time)
 
 
-def test_chunks_keep_their_schedule():
-    """A chunk is given when its audio ends, however the audio was cut into pieces."""
+@pytest.mark.parametrize(("chunk_seconds", "ends"), [(1.0, [1.0, 2.0, 2.5]), (None, [2.5])])
+def test_chunks_keep_their_schedule(chunk_seconds, ends):
+    """A chunk is given when its audio ends, however it was cut; without a length it is one."""
     pieces = np.array_split(np.zeros(40_000, dtype=np.float32), 7)
 
-    log = recorded(pieces, chunk_seconds=1.0, clock=Clock(timer=lambda: 0.0))
+    log = recorded(pieces, chunk_seconds=chunk_seconds, clock=Clock(timer=lambda: 0.0))
 
-    assert [1.0, 2.0, 2.5] == [event.audio_time for event in log.of(AudioIn)]
-    assert [1.0, 2.0, 2.5] == [event.wall for event in log.of(AudioIn)]
-
-
-def test_the_whole_audio_can_be_one_chunk():
-    """Without a chunk length everything is given at once."""
-    pieces = np.array_split(np.zeros(40_000, dtype=np.float32), 7)
-
-    log = recorded(pieces, chunk_seconds=None)
-
-    assert [2.5] == [event.audio_time for event in log.of(AudioIn)]
+    assert [(end, end) for end in ends] == [(e.audio_time, e.wall) for e in log.of(AudioIn)]
 
 
 def test_work_that_takes_long_makes_the_next_chunk_wait():
@@ -81,32 +97,19 @@ def test_work_that_takes_long_makes_the_next_chunk_wait():
     assert second.wall == pytest.approx(1.0 + 1.6)
 
 
-def test_a_paced_stream_waits_for_its_audio():
-    """A chunk does not come before it would have been spoken."""
+def test_pacing_changes_nothing_but_the_clock():
+    """A chunk comes when it would have been spoken; the text and its audio times are the same."""
+    sample = coded_sample("one", 8)
     watch = Stopwatch(step=0.0)
 
-    log = recorded(
-        [np.zeros(32_000, dtype=np.float32)],
-        clock=Clock(is_paced=True, timer=watch.read, sleep=watch.sleep),
-    )
-
-    assert [1.0, 2.0] == [event.wall for event in log.of(AudioIn)]
-    assert watch.time == 2.0
-
-
-def test_pacing_changes_nothing_but_the_clock():
-    """The committed text and its audio times are the same both ways."""
-    sample = coded_sample("one", 8)
-    watch = Stopwatch(step=0.3)
-
     free = recorded(sample.audio())
-    paced = recorded(
-        sample.audio(), clock=Clock(is_paced=True, timer=watch.read, sleep=watch.sleep)
-    )
+    clock = Clock(is_paced=True, timer=watch.read, sleep=watch.sleep)
+    paced = recorded(sample.audio(), clock=clock)
 
-    assert [(c.audio_time, c.tokens) for c in free.of(Commit)] == [
-        (c.audio_time, c.tokens) for c in paced.of(Commit)
-    ]
+    texts = [[(c.audio_time, c.tokens) for c in log.of(Commit)] for log in (free, paced)]
+    assert texts[0] == texts[1]
+    assert all(event.wall == pytest.approx(event.audio_time) for event in paced.of(AudioIn))
+    assert watch.time == pytest.approx(sample.seconds)
 
 
 def test_a_pause_is_reported_and_moves_the_clock():
@@ -140,12 +143,50 @@ def test_a_stream_that_fails_for_good_is_raised():
         recorded(coded_sample("one").audio(), backend=ScriptedBackend(fail_before=range(1, 99)))
 
 
-def test_the_work_of_all_calls_is_the_work_of_the_stream():
-    """The work of all calls adds up to the counters of the stream."""
-    sample = coded_sample("one")
-    processor = ScriptedBackend().create_processor(language="en")
+def test_a_log_is_read_as_it_was_written(tmp_path):
+    """Header, reference and every event survive the file, whose first line names the schema."""
+    log = small_log()
+    path = tmp_path / "small.jsonl"
 
-    events = tuple(record_stream(processor, sample.audio()))
+    write_log(path, log)
 
-    total = sum(event.work.decoder_forwards for event in events if isinstance(event, Call))
-    assert processor.stats.decoder_forwards == total
+    assert log == read_log(path)
+    first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
+    assert SCHEMA == first["schema"] == "wlk-bench/1"
+
+
+def changed(text, line, new):
+    """Return a log with another line; None ends it before."""
+    lines = text.splitlines()
+    return "\n".join(lines[:line] if new is None else [*lines[:line], new, *lines[line + 1 :]])
+
+
+@pytest.mark.parametrize(
+    ("line", "new", "message"),
+    [
+        (0, '{"schema": "wlk-bench/0"}', "expected schema wlk-bench/1, got 'wlk-bench/0'"),
+        (0, '{"schema": "wlk-bench/1"}', "expected the fields of a header in line 1"),
+        *((0, new, "expected a header with a schema in line 1") for new in (None, "no JSON", "[]")),
+        (0, '{"audio": "x"}', "expected a header with a schema in line 1"),
+        (3, '{"event": "dance"}', "expected an event in line 4"),
+        (-1, None, "expected an end event last"),
+    ],
+)
+def test_another_or_damaged_file_is_refused(tmp_path, line, new, message):
+    """The line is named; a stream that was cut short is never scored as if it were whole."""
+    path = tmp_path / "damaged.jsonl"
+    write_log(path, small_log())
+    path.write_text(changed(path.read_text(encoding="utf-8"), line, new), encoding="utf-8")
+
+    with pytest.raises(LogError, match=message):
+        read_log(path)
+
+
+def test_a_failed_write_leaves_no_log(tmp_path):
+    """A file with the name of a log is a whole log."""
+    broken = attrs.evolve(small_log(), events=(End(audio_time=object(), wall=0.0),))
+
+    with pytest.raises(TypeError):
+        write_log(tmp_path / "log.jsonl", broken)
+
+    assert not (tmp_path / "log.jsonl").exists()

@@ -17,44 +17,25 @@ import tomllib
 import pytest
 import yaml
 
+from wlk_serve.cli import serve
+from wlk_serve.ops.running import _FLUSH_SECONDS
+
 DEPLOY = Path(__file__).resolve().parents[1]
 ROOT = DEPLOY.parent
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
 
 
-def instructions():
-    """Return the instructions of the container file, each a name and its text."""
-    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    joined = "\n".join(lines).replace("\\\n", " ").splitlines()
-    return [tuple(line.split(" ", 1)) for line in joined if line]
-
-
 def instruction(name):
-    """Return the text of the only instruction of a name."""
-    (text,) = [text for found, text in instructions() if found == name]
-    return text
-
-
-def seconds(duration):
-    """Return the seconds of a duration such as "60s" or "5m"."""
-    (match,) = re.findall(r"^(\d+)([sm])$", duration)
-    return int(match[0]) * {"s": 1, "m": 60}[match[1]]
+    """Return the text of the only instruction of a name in the container file."""
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (found,) = re.findall(rf"^{name} (.*)", text, re.MULTILINE)
+    return found
 
 
 def default_of(option):
     """Return the default of an option of wlk-serve."""
-    from wlk_serve.cli import serve  # noqa: PLC0415 -- the other tests need no server
-
-    return {name: parameter.default for parameter in serve.params for name in parameter.opts}[
-        option
-    ]
-
-
-def test_nothing_is_copied_into_the_image():
-    """Code comes from packages only."""
-    assert {"COPY", "ADD"}.isdisjoint(name for name, _ in instructions())
+    return next(found.default for found in serve.params if option in found.opts)
 
 
 def test_the_packages_of_the_image_are_distributions_of_the_project():
@@ -68,20 +49,6 @@ def test_the_packages_of_the_image_are_distributions_of_the_project():
     for name, extra in re.findall(r"([\w-]+)(?:\[(\w+)\])?", packages):
         assert name in projects
         assert not extra or extra in projects[name]
-
-
-def test_the_image_runs_without_rights():
-    """The user is a number, as Kubernetes needs it to know that it is not root."""
-    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", instruction("USER"))
-
-
-def test_signals_reach_the_server():
-    """Entry point and command are lists: a shell would not pass SIGTERM on."""
-    entry, command = json.loads(instruction("ENTRYPOINT")), json.loads(instruction("CMD"))
-
-    assert "wlk-serve" == entry[0]
-    assert "digits" in command
-    assert SERVICES["server"]["init"] is True
 
 
 def test_the_ports_are_those_of_the_server():
@@ -117,30 +84,18 @@ def commands():
 @pytest.mark.parametrize("name", ["image", "compose", "systemd", "shell", "docker run"])
 def test_the_server_knows_every_option_of_a_command(name):
     """An option that was renamed would stop the container when it starts."""
-    from wlk_serve.cli import serve  # noqa: PLC0415 -- the other tests need no server
-
     options = serve.make_context("wlk-serve", commands()[name]).params
 
     assert options["model"]
     assert "WLK_KEYS" == options["api_key_env"]
 
 
-def test_the_health_check_asks_an_address_of_the_server():
-    """A check of an address that was removed would restart a server that is well."""
-    from wlk_serve.app import _HEALTH  # noqa: PLC0415 -- as above
-
-    (path,) = re.findall(r"http://127\.0\.0\.1:8000(/\w+)", instruction("HEALTHCHECK"))
-
-    assert path in _HEALTH
-
-
 def test_a_stop_waits_for_the_drain_and_the_last_words():
     """A container that is killed earlier would cut sessions."""
-    from wlk_serve.ops.running import _FLUSH_SECONDS  # noqa: PLC0415 -- as above
-
     needed = default_of("--drain-seconds") + _FLUSH_SECONDS
+    grace = SERVICES["server"]["stop_grace_period"].removesuffix("s")
 
-    assert needed < seconds(SERVICES["server"]["stop_grace_period"])
+    assert needed < int(grace)
 
 
 def test_every_file_that_compose_mounts_exists():
@@ -166,7 +121,8 @@ def test_the_key_of_prometheus_is_where_its_configuration_expects_it():
 
 
 def test_no_service_has_rights_that_it_does_not_need():
-    """Capabilities are dropped; where the root is writable, there is a reason."""
+    """Kubernetes knows that a user is not root by its number only."""
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", instruction("USER"))
     for service in SERVICES.values():
         assert ["ALL"] == service["cap_drop"]
         assert ["no-new-privileges:true"] == service["security_opt"]
@@ -176,17 +132,12 @@ def test_no_service_has_rights_that_it_does_not_need():
 @pytest.mark.slow
 def test_compose_accepts_its_file():
     """The program itself reads it, without a daemon."""
-    docker = shutil.which("docker")
-    if docker is None:
-        pytest.skip("docker is not installed")
-    plugin = subprocess.run([docker, "compose", "version"], capture_output=True, check=False)
-    if plugin.returncode:
-        pytest.skip("docker has no compose")
-    command = [docker, "compose", "-f", str(DEPLOY / "compose.yaml"), "config", "--quiet"]
-    keys = {"WLK_KEYS": "first", "WLK_METRICS_KEY": "second"}
-    done = subprocess.run(
-        command, env={**os.environ, **keys}, capture_output=True, text=True, check=False
-    )
+    compose = [shutil.which("docker") or "false", "compose"]
+    if subprocess.run([*compose, "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not installed")
+    command = [*compose, "-f", str(DEPLOY / "compose.yaml"), "config", "--quiet"]
+    keys = {**os.environ, "WLK_KEYS": "first", "WLK_METRICS_KEY": "second"}
+    done = subprocess.run(command, env=keys, capture_output=True, text=True, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import os
 from pathlib import Path
 import re
@@ -30,6 +30,12 @@ def block(language):
     """Return the only block of the page in *language*."""
     (text,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     return text
+
+
+def program_or_skip(name):
+    """Return the path of a program, or skip the test without it."""
+    program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    return program or pytest.skip(f"{name} is not installed")
 
 
 def free_port():
@@ -62,10 +68,17 @@ def serving(*arguments):
 @pytest.fixture
 def certificate(tmp_path):
     """Return a certificate and its key for the name of the page and for localhost."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+    command = [
+        program_or_skip("openssl"),
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+    ]
     files = f"{tmp_path}/cert.pem", f"{tmp_path}/key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-out", files[0], "-keyout", files[1], "-subj", f"/CN={NAME}"]
     command += ["-addext", f"subjectAltName=DNS:{NAME},DNS:localhost"]
     subprocess.run(command, check=True, capture_output=True)
@@ -74,24 +87,18 @@ def certificate(tmp_path):
 
 def wait_for(port, process):
     """Wait until something listens on a port."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    for _ in range(1200):  # a minute
         assert process.poll() is None, "the proxy has ended"
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=60).close()
-        except OSError:
-            time.sleep(0.05)  # for a process of another project, which reports nothing
-        else:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=60):
             return
+        time.sleep(0.05)  # for a process of another project, which reports nothing
     pytest.fail("the proxy does not listen")
 
 
 @contextmanager
 def nginx(tmp_path, certificate, backend_port, port):
     """Run nginx on a port with the configuration of the page."""
-    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("nginx is not installed")
+    program = program_or_skip("nginx")
     site = block("nginx").replace("listen 443", f"listen 127.0.0.1:{port}")
     site = site.replace("127.0.0.1:8000", f"127.0.0.1:{backend_port}")
     site = re.sub(r"(ssl_certificate) [^;]*", rf"\1 {certificate[0]}", site)
@@ -114,9 +121,7 @@ def nginx(tmp_path, certificate, backend_port, port):
 @contextmanager
 def caddy(tmp_path, certificate, backend_port, port):
     """Run Caddy on a port with the configuration of the page."""
-    program = shutil.which("caddy")
-    if program is None:
-        pytest.skip("caddy is not installed")
+    program = program_or_skip("caddy")
     site = block("caddyfile").replace("127.0.0.1:8000", f"127.0.0.1:{backend_port}")
     site = site.replace(f"{NAME} {{", f"{NAME}:{port} {{\n    tls {' '.join(certificate)}")
     (tmp_path / "Caddyfile").write_text(
@@ -185,12 +190,11 @@ def test_openais_client_works_through_a_proxy(tmp_path, certificate, proxy):
 
 def test_systemd_accepts_the_unit(tmp_path):
     """Every directive is known to it; the program is the one of this machine."""
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
+    analyze = program_or_skip("systemd-analyze")
     unit = tmp_path / "wlk-serve.service"
     program = shutil.which("true")
     unit.write_text(block("ini").replace("/opt/wlk/bin/wlk-serve", program), encoding="utf-8")
-    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    command = [analyze, "verify", "--man=no", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert [] == [line for line in done.stderr.splitlines() if "wlk-serve" in line]

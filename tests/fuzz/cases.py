@@ -1,9 +1,9 @@
 """
-How many cases a target is tried with: a profile of hypothesis, named by WLK_FUZZ.
+Damage to valid bytes, and with how many cases a target is tried: a profile named by WLK_FUZZ.
 
-`ci`, the default, tries the same 300 for each target on every run.  `dev` tries a few.  `full`
-tries WLK_FUZZ_CASES new ones for each target, a million together by default, and keeps those that
-failed in .nox/fuzz until they pass.  What it finds is committed as an `@example` of its target.
+`ci`, the default, tries the same 300 for each target on every run.  `full` tries WLK_FUZZ_CASES new
+ones for each target, by default about a million together, and keeps those that failed in .nox/fuzz
+until they pass.  What it finds is committed as an `@example` of its target.
 """
 
 from __future__ import annotations
@@ -12,15 +12,11 @@ import os
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-__all__ = ["FULL_CASES", "cases"]
+__all__ = ["cases", "damaged"]
 
-FULL_CASES = 1_000_000  # of all targets together
-TARGETS = sum(
-    path.read_text(encoding="utf-8").count("\n@cases\n")
-    for path in Path(__file__).parent.glob("test_*.py")
-)
 KEPT = Path(__file__).resolve().parents[2] / ".nox/fuzz"
 
 # A case may take as long as a busy machine needs, and recordings are large.
@@ -31,12 +27,11 @@ _ALL = settings(
         HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture,
     ],
 )  # fmt: skip
-settings.register_profile("fuzz-dev", _ALL, max_examples=25, derandomize=True, database=None)
 settings.register_profile("fuzz-ci", _ALL, max_examples=300, derandomize=True, database=None)
 settings.register_profile(
     "fuzz-full",
     _ALL,
-    max_examples=int(os.environ.get("WLK_FUZZ_CASES", FULL_CASES // TARGETS)),
+    max_examples=int(os.environ.get("WLK_FUZZ_CASES", "80000")),
     derandomize=False,
     database=DirectoryBasedExampleDatabase(KEPT),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
@@ -44,3 +39,37 @@ settings.register_profile(
 
 #: The decorator of a target.
 cases = settings(settings.get_profile(f"fuzz-{os.environ.get('WLK_FUZZ', 'ci')}"))
+
+
+class Damaged(bytes):
+    """Bytes whose length is shown, because a recording is too long to be printed."""
+
+    def __repr__(self):
+        """Return the length; the blob that hypothesis prints has the content."""
+        return f"<{len(self)} bytes>"
+
+
+@st.composite
+def damaged(draw, originals):
+    """Draw one of *originals* with up to six places changed, removed, repeated or cut off."""
+    data = bytearray(draw(st.sampled_from(originals)))
+    for _ in range(draw(st.integers(0, 6))):
+        if not data:
+            break
+        first = draw(st.integers(0, len(data) - 1))
+        length = draw(st.integers(0, 64))
+        kind = draw(st.sampled_from(["change", "number", "remove", "repeat", "insert", "cut"]))
+        if kind == "change":
+            data[first] ^= 1 << draw(st.integers(0, 7))
+        elif kind == "number":  # fields of sizes, counts and times
+            value = draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+            data[first : first + 4] = bytes([value]) * 4
+        elif kind == "remove":
+            del data[first : first + length]
+        elif kind == "repeat":
+            data[first:first] = data[first : first + length] * draw(st.integers(1, 8))
+        elif kind == "insert":
+            data[first:first] = draw(st.binary(max_size=16))
+        else:
+            del data[first:]
+    return Damaged(data)

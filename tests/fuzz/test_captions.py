@@ -9,13 +9,14 @@ import re
 from unicodedata import category
 
 import av
-from cases import cases
 from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ASRToken
 from wlk_core.segments import segments_from_tokens, srt_text, vtt_text
+
+from .cases import cases
 
 pytestmark = pytest.mark.slow
 

@@ -1,48 +1,39 @@
-"""What model directories contain: validated data, or one line."""
+"""What model directories contain: tables and tensors, or one line that names the file."""
 
 from __future__ import annotations
 
 import json
 
-from cases import cases
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import damaged
 import pytest
 
 from wlk_core import ModelNotFoundError
-from wlk_core.models import read_safetensors_header
-from wlk_whisper.checkpoint import Checkpoint
+from wlk_core.models import read_json_table, read_safetensors_header
+
+from .cases import cases, damaged
 
 pytestmark = pytest.mark.slow
 
-NAMES = st.sampled_from(
-    ["a.json", "b/c.bin", "../x", "/etc/x", "a//b", "", ".", "a\\b", "C:x", "\0"]
+NAMES = st.sampled_from(["o/m", "../o", "/etc", "config.json", "", "a\\b", "\0", "0" * 40, "F32"])
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | NAMES | st.text(max_size=5)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=5),
+    max_leaves=10,
 )
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**70), 2**70),
-    st.floats(),
-    NAMES,
-    st.sampled_from(["0" * 40, "f" * 64, "F32", "en"]),
-)
-SETTINGS = ["languages", "tasks", "dtype", "shorter_input", "buffer_seconds", "cpu_threads"]
-
-
-def weights(table, data=b"\0" * 16):
-    """Return a safetensors file with this header."""
-    header = json.dumps(table).encode()
-    return len(header).to_bytes(8, "little") + header + data
-
-
-WEIGHTS = weights(
+FILES = [
+    json.dumps({"vocab_size": 51_864, "d_model": 64, "eos_token_id": [1, 2]}).encode(),
+    json.dumps({"languages": ["en"], "buffer_seconds": 8.0, "shorter_input": True}).encode(),
+]
+HEADER = json.dumps(
     {
         "__metadata__": {"format": "pt"},
         "a": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
         "b": {"dtype": "F16", "shape": [4], "data_offsets": [8, 16]},
     }
-)
+).encode()
+WEIGHTS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(16)
 
 
 @pytest.fixture(scope="module")
@@ -51,39 +42,33 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("model")
 
 
+def read(path, content, reader):
+    """Return what *reader* returns for a file of *content*, None where it is refused."""
+    path.write_bytes(content)
+    try:
+        return reader(path)
+    except ModelNotFoundError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+
+
+@cases
+@given(content=damaged(FILES) | VALUES.map(lambda value: json.dumps(value).encode()))
+@example(content=json.dumps(10**400).encode())
+@example(content=b"\xff\xfe{")
+@example(content=b"[" * 100_000)
+@example(content=b'{"a": ' + b"9" * 5000 + b"}")
+def test_a_file_of_json_is_a_table_or_one_line(folder, content):
+    """Cut, changed and nested text, and any values, are a table or a line that names the file."""
+    assert isinstance(read(folder / "config.json", content, read_json_table), dict | None)
+
+
 @cases
 @given(content=damaged([WEIGHTS]))
 @example(content=b"\xff" * 16)
 @example(content=(2**40).to_bytes(8, "little"))
 def test_damaged_weights_have_a_sound_header_or_one_line(folder, content):
     """The tensors of a header lie inside of its file."""
-    path = folder / "model.safetensors"
-    path.write_bytes(content)
-    try:
-        tensors = read_safetensors_header(path)
-    except ModelNotFoundError as error:
-        assert str(path) in str(error)
-        assert "\n" not in str(error)
-        return
+    tensors = read(folder / "model.safetensors", content, read_safetensors_header) or {}
 
     assert sum(tensor.size for tensor in tensors.values()) <= 2 * len(content)
-
-
-@cases
-@given(table=st.dictionaries(st.sampled_from(SETTINGS), SCALARS | st.lists(SCALARS, max_size=2)))
-@example(table={"languages": 5})
-@example(table={"buffer_seconds": -1e308})
-def test_any_settings_of_a_checkpoint_are_checked_or_one_line(folder, table):
-    """The values of wlk.json have the types that are declared, or the line names the file."""
-    (folder / "wlk.json").write_text(json.dumps(table), encoding="utf-8")
-    try:
-        checkpoint = Checkpoint.read(folder, name="m")
-    except ModelNotFoundError as error:
-        assert "wlk.json" in str(error)
-        assert "\n" not in str(error)
-        return
-
-    assert 0.0 < checkpoint.buffer_seconds < float("inf")
-    assert checkpoint.cpu_threads is None or checkpoint.cpu_threads >= 0
-    for names in (checkpoint.languages, checkpoint.tasks):
-        assert names is None or all(isinstance(name, str) for name in names)

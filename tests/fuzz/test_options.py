@@ -6,16 +6,16 @@ import json
 import math
 import tomllib
 
-from cases import cases
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import damaged
 import pytest
 
 from wlk_core import OptionError
 from wlk_core.config import read_config
 from wlk_core.options import Option, parse_pairs
 from wlk_core.registry import Registry
+
+from .cases import cases, damaged
 
 pytestmark = pytest.mark.slow
 
@@ -120,8 +120,21 @@ def path(tmp_path_factory):
         yield folder / "config.toml"
 
 
-def check_config(path, content):
-    """Read *content* as config.toml."""
+VALUES = st.recursive(
+    st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=4,
+)
+KEYS = st.lists(st.sampled_from(["backend", "model", "options", "x"]), min_size=1, max_size=4)
+LINES = st.builds(lambda keys, value: f"{'.'.join(keys)} = {_toml(value)}\n".encode(), KEYS, VALUES)
+
+
+@cases
+@given(content=damaged([CONFIG]) | LINES)
+@example(content=b"backend = " + b"[" * 2000)
+@example(content=b"\xff")
+def test_any_configuration_is_read_or_one_line(path, content):
+    """The line names the file; what was read, of any key and type, is what the file contains."""
     path.write_bytes(content)
     try:
         config = read_config()
@@ -133,30 +146,6 @@ def check_config(path, content):
     table = tomllib.loads(content.decode("utf-8-sig"))
     assert table.get("options", {}) == config.options
     assert all(table[name] == getattr(config, name) for name in table if name != "options")
-
-
-@cases
-@given(content=damaged([CONFIG]))
-@example(content=b"backend = " + b"[" * 2000)
-@example(content=b"\xff")
-def test_a_damaged_configuration_is_read_or_one_line(path, content):
-    """The line names the file; what was read is what the file contains."""
-    check_config(path, content)
-
-
-@cases
-@given(
-    names=st.lists(st.sampled_from(["backend", "model", "options", "x"]), min_size=1, max_size=4),
-    value=st.recursive(
-        st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-        lambda inner: st.lists(inner, max_size=2),
-        max_leaves=4,
-    ),
-)
-def test_any_values_of_a_configuration_are_read_or_one_line(path, names, value):
-    """A key may be dotted, and its value of any type."""
-    text = f"{'.'.join(names)} = {_toml(value)}\n"
-    check_config(path, text.encode())
 
 
 def _toml(value):

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from .conftest import COLUMNS, MODELS, RECORDINGS
+
 # Those that are judged on known words in less than a minute; `test_streams.py` tries other chunk
 # sizes and measures word errors.  MLX takes eight times as long as torch on a CPU.
 RULES = ("COM-06", "SIL-01", "SIL-05", "SIL-07", "LANG-02", "RES-03", "QUAL-02", "QUAL-04")
@@ -17,12 +19,12 @@ SHORT_RULES = ("COM-06",)
     "column",
     ["faster-whisper", "whisper-alignatt", "whisper-agreement", "mlx-alignatt", "mlx-agreement"],
 )
-def test_the_rules_of_text_hold_on_open_words(column, columns, models, recordings):
+def test_the_rules_of_text_hold_on_open_words(column):
     """No word is lost, repeated or invented at pauses, flushes, and in audio without speech."""
-    backend, model, policy = columns[column]
+    backend, model, policy = COLUMNS[column]
     options = {"dtype": "float32", "tick_seconds": "2", **policy}
-    command = [sys.executable, "-m", "wlk_conformance", backend, "--model", str(models / model)]
-    command += ["--words", "open", "--recordings", str(recordings / "clean"), "--speech"]
+    command = [sys.executable, "-m", "wlk_conformance", backend, "--model", str(MODELS / model)]
+    command += ["--words", "open", "--recordings", str(RECORDINGS / "clean"), "--speech"]
     command += [f"--option={name}={value}" for name, value in options.items()]
     command += [f"--rule={rule}" for rule in (SHORT_RULES if backend == "mlx-whisper" else RULES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

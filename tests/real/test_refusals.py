@@ -9,6 +9,8 @@ import pytest
 from wlk_core import load_backend
 from wlk_core.errors import ModelNotFoundError, OptionError
 
+from .conftest import MODELS
+
 FORMATS = {
     "faster-whisper": ("tiny.en", "model.bin"),
     "whisper": ("tiny.en-transformers", "model.safetensors"),
@@ -23,13 +25,13 @@ def line_of(raised):
 
 
 @pytest.mark.parametrize("backend", FORMATS)
-def test_truncated_weights_are_refused(backend, models, tmp_path):
+def test_truncated_weights_are_refused(backend, tmp_path):
     """Half a download names the tensor that lies outside of the file."""
     model, weights = FORMATS[backend]
-    for path in (models / model).iterdir():
+    for path in (MODELS / model).iterdir():
         (tmp_path / path.name).symlink_to(path.resolve())
     (tmp_path / weights).unlink()
-    whole = (models / model / weights).read_bytes()
+    whole = (MODELS / model / weights).read_bytes()
     (tmp_path / weights).write_bytes(whole[: len(whole) // 2])
 
     with pytest.raises(ModelNotFoundError) as raised:
@@ -38,30 +40,21 @@ def test_truncated_weights_are_refused(backend, models, tmp_path):
 
 
 @pytest.mark.parametrize("backend", FORMATS)
-def test_a_checkpoint_of_another_family_is_refused(backend):
-    """Qwen3-ASR is not a Whisper, and the message names the folder."""
+def test_a_checkpoint_of_another_family_or_format_is_refused(backend):
+    """Qwen3-ASR is not a Whisper, and CTranslate2's files are not those of transformers."""
     package = pytest.importorskip("wlk_qwen3_simul")
-    folder = str(Path(package.__file__).with_name("digits"))
-
-    with pytest.raises(ModelNotFoundError) as raised:
-        load_backend(backend, folder)
-    assert folder in line_of(raised)
-
-
-@pytest.mark.parametrize("backend", FORMATS)
-def test_the_other_format_is_refused(backend, models):
-    """CTranslate2's files are no transformers checkpoint, and the other way round."""
     other = "tiny.en-transformers" if FORMATS[backend][0] == "tiny.en" else "tiny.en"
 
-    with pytest.raises(ModelNotFoundError) as raised:
-        load_backend(backend, str(models / other))
-    assert str(models / other) in line_of(raised)
+    for folder in (Path(package.__file__).with_name("digits"), MODELS / other):
+        with pytest.raises(ModelNotFoundError) as raised:
+            load_backend(backend, str(folder))
+        assert str(folder) in line_of(raised)
 
 
-def test_float16_without_a_gpu_is_refused(models):
+def test_float16_without_a_gpu_is_refused():
     """CTranslate2 names what this machine can compute; the weights are float16."""
     with pytest.raises(OptionError) as raised:
-        load_backend("faster-whisper", str(models / "tiny.en"), device="cpu", dtype="float16")
+        load_backend("faster-whisper", str(MODELS / "tiny.en"), device="cpu", dtype="float16")
     assert "dtype=float16 cannot run on cpu here; expected one of: " in line_of(raised)
 
 
@@ -74,10 +67,10 @@ def test_float16_without_a_gpu_is_refused(models):
     ids=["language", "task"],
 )
 @pytest.mark.parametrize("backend", FORMATS)
-def test_a_model_for_english_refuses_the_rest(backend, request_, message, models):
+def test_a_model_for_english_refuses_the_rest(backend, request_, message):
     """A language or a task that the model lacks is refused when the stream is created."""
     model, _ = FORMATS[backend]
-    with load_backend(backend, str(models / model), dtype="float32") as loaded:
+    with load_backend(backend, str(MODELS / model), dtype="float32") as loaded:
         with pytest.raises(OptionError) as raised:
             loaded.create_processor(**request_)
         assert message in line_of(raised)

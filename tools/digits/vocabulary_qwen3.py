@@ -95,8 +95,6 @@ def header(language: int) -> tuple[int, ...]:
 
 def expand(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the full embedding of compact rows."""
-    if len(rows) != COMPACT_SIZE:
-        raise ValueError(f"expected {COMPACT_SIZE} rows, got {len(rows)}")
     full = np.repeat(rows[OTHER:], VOCABULARY_SIZE, axis=0)
     full[list(FULL_IDS)] = rows[:OTHER]
     return full

@@ -80,6 +80,7 @@ def test_any_object_is_accepted_or_refused_by_name(coded_engine, speech, first, 
         lambda: stream.process_iter(first),
         lambda: stream.end_silence(first),
         lambda: stream.end_silence(0.0, second),
+        lambda: stream.new_speaker(first),
     ]
     for call in calls:
         refused_or_none(call)

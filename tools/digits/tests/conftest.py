@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 import sys
 
+import numpy as np
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from recordings import Voice  # noqa: E402  # found through the line above
-from sounds import tone  # noqa: E402  # as above
+from recordings import SAMPLE_RATE, Audio, Voice  # noqa: E402  # found through the line above
+
+
+def tone(hertz: float, seconds: float) -> Audio:
+    """Return half-scale sine samples."""
+    time = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    return (0.5 * np.sin(2 * np.pi * hertz * time)).astype(np.float32)
 
 
 @pytest.fixture

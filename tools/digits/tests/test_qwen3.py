@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from batches_qwen3 import (
     IGNORED,
     NOTHING,
-    draw_text_batch,
     mark_audio,
     reopen,
     word_look,
     write_down,
 )
-from features_qwen3 import MELS, count_tokens, token_spans
+from features_qwen3 import count_tokens, token_spans
 from hypothesis import given
 from hypothesis import strategies as st
-from mixing import Mixer, Mixture, Word
+from mixing import Mixture, Word
 import numpy as np
 import pytest
 from vocabulary import DIGITS
 from vocabulary_qwen3 import (
-    BUNDLED,
-    COMPACT_SIZE,
     END,
     FULL_IDS,
     IDS,
-    LANGUAGES,
-    NAMES,
     OTHER,
     PAD,
-    SUFFIX,
-    VOCABULARY_SIZE,
-    expand,
-    header,
-    prefix,
 )
-
-if TYPE_CHECKING:
-    from recordings import Voice
 
 SAMPLE_RATE = 16_000
 SPELLED = {number: text for text, number in IDS.items()}
@@ -69,42 +54,6 @@ def test_embeddings_cover_the_frames_without_gaps(frames: int) -> None:
     np.testing.assert_array_equal(spans[1:, 0], spans[:-1, 1])
     assert (np.diff(spans) <= 0.08 + 1e-9).all()
     assert (spans[13::13, 0] == np.arange(1, len(spans[13::13]) + 1)).all()
-
-
-def test_every_word_of_prompts_and_texts_is_one_token() -> None:
-    """Of the tokenizer that is shipped, with and without a space in front."""
-    tokenizers = pytest.importorskip("tokenizers", reason="reads the file that is shipped")
-    tokenizer = tokenizers.Tokenizer.from_file(str(BUNDLED / "tokenizer.json"))
-    words = [*DIGITS, *(f" {digit}" for digit in DIGITS), *(f" {name}" for name in LANGUAGES)]
-    words += ["system", "user", "assistant", "language", "\n", "<|im_start|>", "<asr_text>"]
-
-    for word in words:
-        assert 1 == len(tokenizer.encode(word).ids), word
-    text = "<|im_start|>user\nlanguage English<asr_text>one two two fourteen, Grüße 你好"
-    assert text == tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False)
-
-
-def test_unused_rows_of_the_embedding_are_one_row() -> None:
-    """So that they cost nothing to ship."""
-    rows = np.arange(COMPACT_SIZE * 2, dtype=np.float32).reshape(COMPACT_SIZE, 2)
-    full = expand(rows)
-
-    assert (VOCABULARY_SIZE, 2) == full.shape
-    np.testing.assert_array_equal(rows[:OTHER], full[list(FULL_IDS)])
-    unused = np.delete(full, FULL_IDS, axis=0)
-    assert (unused == rows[OTHER]).all()
-    with pytest.raises(ValueError, match=f"expected {COMPACT_SIZE} rows, got 3"):
-        expand(rows[:3])
-
-
-def test_turns_are_those_of_the_format() -> None:
-    """System, user and assistant, the audio in the user's, the header at the end."""
-    turns = spell((*prefix((9, 0)), PAD, *SUFFIX, *header(NAMES[0])))
-
-    assert (
-        "<|im_start|>system\n nine zero<|im_end|>\n<|im_start|>user\n<|audio_start|><|audio_end|>"
-        "<|im_end|>\n<|im_start|>assistant\nlanguage English<asr_text>"
-    ) == turns
 
 
 @given(
@@ -173,20 +122,3 @@ def test_rows_look_at_their_word_and_most_at_its_first_half(start: float, length
     overlaps = (spans[:, 1] > start) & (spans[:, 0] < start + length)
     assert (look[~overlaps] == 0).all() or length < 0.08
     assert spans[look.argmax(), 0] <= start + length / 2 + 0.08
-
-
-def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:
-    """Embeddings of all mixtures one after another, and a row for every word."""
-    batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.5, 6)
-    tokens = sum(count_tokens(int(frames)) for frames in batch.mask.sum(axis=1))
-
-    assert batch.features.shape == (6, MELS, batch.mask.shape[1])
-    assert 0 == batch.mask.shape[1] % 100
-    assert tokens == (batch.ids == PAD).sum() == len(batch.audio.digits) == len(batch.audio.counts)
-    assert batch.ids.shape == batch.outputs.shape
-    assert (len(batch.look_rows), batch.ids.shape[1]) == batch.looks.shape
-    np.testing.assert_allclose(batch.looks.sum(axis=1), 1, atol=1e-5)
-    for (number, row), look in zip(batch.look_rows, batch.looks, strict=True):
-        assert (batch.ids[number][look > 0] == PAD).all()
-        assert batch.outputs[number, row] in (IGNORED, batch.ids[number, row + 1])
-        assert batch.ids[number, row + 1] < 20

@@ -23,7 +23,7 @@ transformers = pytest.importorskip(
 
 from export_qwen3 import write_checkpoint  # noqa: E402  # after the skip
 from losses_qwen3 import Hints, measure  # noqa: E402  # as above
-from model_qwen3 import Qwen3Shape, build_model, load_model  # noqa: E402  # as above
+from model_qwen3 import Qwen3Shape, build_model  # noqa: E402  # as above
 
 pytestmark = pytest.mark.slow
 
@@ -70,15 +70,6 @@ def test_steps_lower_every_loss(model: torch.nn.Module, voice: Voice) -> None:
 
     for name in ("text", "look", "digits", "latest", "counts"):
         assert history[-1][name] < history[0][name], name
-
-
-def test_weights_are_read_back_as_they_were_stored(model: torch.nn.Module, tmp_path: Path) -> None:
-    """A course can be gone on with."""
-    model.save_pretrained(tmp_path)
-    loaded = load_model(tmp_path)
-
-    for name, weight in model.state_dict().items():
-        assert torch.equal(weight, loaded.state_dict()[name]), name
 
 
 def test_the_exported_directory_is_the_model(model: torch.nn.Module, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A course of training: its clock, its rate, and what it stores."""
+"""A course of training: its rate, and what it stores."""
 
 from __future__ import annotations
 
@@ -8,28 +8,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch")
 training_loop = pytest.importorskip("training_loop")
-
-
-def plan(**changed):
-    """Return a plan of an hour."""
-    settings = {"seconds": 3600.0, "learning_rate": 0.1, "done": 0.0, "from_scratch": True}
-    return training_loop.Plan(**{**settings, **changed})
-
-
-def test_a_course_that_is_taken_up_goes_on_where_it_was() -> None:
-    """The share that was over counts, and what is left is shared out over the new time."""
-    clock = training_loop.Clock(plan(seconds=1e9, done=0.75))
-
-    assert clock.progress() == 0.0
-    assert clock.tick() == pytest.approx(0.75, abs=1e-3)
-    assert clock.progress() == clock.shared.value
+PLAN = training_loop.Plan(seconds=3600.0, learning_rate=0.1, done=0.0, from_scratch=True)
 
 
 class Hands:
     """A clock that is over when three steps have been made."""
 
     def __init__(self, calls: list[tuple[int, int, float]]) -> None:
-        self.plan = plan()
+        self.plan = PLAN
         self.calls = calls
 
     def tick(self) -> float:
@@ -56,6 +42,6 @@ def test_a_course_stores_an_average_of_its_weights_and_ends() -> None:
     training_loop.run(model, count(7), Hands(calls), optimizer=optimizer, learn=learn, save=save)
 
     assert calls == [(7, 1, 0.5), (8, 2, 0.5), (9, 3, 0.5), (10, 4, 1.0)]
-    assert optimizer.param_groups[0]["lr"] == training_loop.rate_at(plan(), 1.0, 4)
+    assert optimizer.param_groups[0]["lr"] == training_loop.rate_at(PLAN, 1.0, 4)
     assert len(stored) == 1
     assert 1.0 < stored[0] < 4.0

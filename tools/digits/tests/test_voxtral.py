@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from batches_voxtral import (
-    BOS_ID,
-    DELAYS,
     NOTHING,
-    PAD_ID,
-    PIECES,
     TEKKEN,
-    WORD_ID,
     draw_stream_batch,
-    word_ids,
     write_down,
 )
 from mixing import Mixer, Mixture, Word
@@ -45,21 +39,6 @@ def mixture(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
     )
 
 
-def test_ids_spell_the_digits(tekken: TekkenTokenizer) -> None:
-    """Each digit's pieces give its name with a space in front, and some come in two."""
-    spelled = [b"".join(map(tekken.piece, word_ids(digit))).decode() for digit in range(10)]
-
-    assert [f" {name}" for name in DIGITS] == spelled
-    assert 5 == sum(len(pieces) == 2 for pieces in PIECES)
-    assert (BOS_ID, PAD_ID, WORD_ID, 6, 32) == (
-        tekken.bos_id,
-        tekken.pad_id,
-        tekken.word_id,
-        tekken.delay_steps,
-        tekken.left_pad_steps,
-    )
-
-
 @pytest.mark.parametrize("delay", [3, 6, 10])
 @pytest.mark.parametrize("pad", [8, 32])
 def test_what_is_written_is_read_back_with_its_times(
@@ -87,19 +66,6 @@ def test_words_on_each_others_heels_are_written_one_after_the_other(
     recognised = [word for token in ids[39:] if (word := text.push(TokenPrediction(int(token))))]
 
     assert [" zero", " one"] == [word.text for word in recognised]
-
-
-def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:
-    """Every step has eight frames, an id, and the digit that is recognised in it."""
-    batch = draw_stream_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
-    size, steps = batch.ids.shape
-
-    assert (size, 128, 8 * steps) == batch.features.shape
-    assert batch.digits.shape == batch.ids.shape
-    assert batch.delay in DELAYS
-    assert (batch.ids[:, 0] == BOS_ID).all()
-    assert (batch.ids[:, 1 : batch.prompt] == PAD_ID).all()
-    assert (batch.digits != NOTHING).any()
 
 
 @pytest.mark.slow

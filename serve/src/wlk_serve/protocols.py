@@ -32,9 +32,11 @@ from wlk_serve.sessions.protocol import (
     SocketRoute,
     TcpRoute,
 )
+from wlk_serve.sessions.webm import DAMAGED_AUDIO, WEBM_START, WebmDecoder
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 __all__ = [
+    "DAMAGED_AUDIO",
     "ENTRY_POINT_GROUP",
     "ClientProtocol",
     "CloseSocket",
@@ -54,6 +56,8 @@ __all__ = [
     "StreamSettings",
     "TcpRoute",
     "TranscriptionRequest",
+    "WEBM_START",
+    "WebmDecoder",
     "as_request_error",
     "error_response",
     "header_keys",

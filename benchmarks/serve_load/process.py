@@ -62,7 +62,7 @@ def free_port() -> int:
 @contextmanager
 def run_server(command: list[str], port: int, *, core: int | None) -> Iterator[Process]:
     """Run a server until it is ready, on one core if it is given; end it at last."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ} if core is None else {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(  # noqa: S603 -- the commands above
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:

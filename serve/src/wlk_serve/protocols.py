@@ -23,6 +23,7 @@ from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import StreamSettings
 from wlk_serve.sessions.audio import SegmentEnd, SessionAudio, StreamSegment
+from wlk_serve.sessions.webm import DAMAGED_AUDIO, WEBM_START, WebmDecoder
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
 
 __all__ = [
+    "DAMAGED_AUDIO",
     "ENTRY_POINT_GROUP",
+    "WEBM_START",
     "ClientProtocol",
     "CloseSocket",
     "GateParameters",
@@ -57,6 +60,7 @@ __all__ = [
     "StreamSettings",
     "TcpRoute",
     "TranscriptionRequest",
+    "WebmDecoder",
     "as_request_error",
     "error_response",
     "header_keys",

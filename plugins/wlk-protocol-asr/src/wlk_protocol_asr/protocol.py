@@ -23,15 +23,22 @@ from wlk_core.session import (
     Translation,
 )
 from wlk_core.session.timeline import TextLine
-from wlk_serve.protocols import SegmentEnd, as_request_error
+from wlk_serve.protocols import (
+    DAMAGED_AUDIO,
+    WEBM_START,
+    RequestError,
+    SegmentEnd,
+    WebmDecoder,
+    as_request_error,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from wlk_core.session import Event
     from wlk_core.session.timeline import Line
     from wlk_core.tokens import ASRToken
-    from wlk_serve.protocols import Message, RequestError, SessionAudio, SessionInfo
+    from wlk_serve.protocols import Message, SessionAudio, SessionInfo
 
 __all__ = ["MODES", "AsrProtocol"]
 
@@ -39,7 +46,7 @@ MODES = ("full", "diff")
 _MAX_LINES = 200  # of a state, as many as its page shows
 _LATE = 3  # utterances to which a speaker or a translation may still belong
 _SILENCE, _FIRST_SPEAKER = -2, 1
-_CONTAINERS = (b"\x1aE\xdf\xa3", b"OggS", b"RIFF", b"fLaC")  # how WebM and others begin
+_CONTAINERS = (WEBM_START, b"OggS", b"RIFF", b"fLaC")  # of which WebM is decoded
 
 
 class AsrProtocol:
@@ -63,22 +70,23 @@ class AsrProtocol:
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
-        self._has_begun = False
+        self._decode: Callable[[bytes], bytes] | None = None  # before the first audio
         self._has_ended = False  # by its client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
         self._sequence = 0
 
     def begin(self) -> list[Message]:
         """
-        Return the configuration: clients are to send samples and no container.
+        Return the configuration, which asks clients for samples.
 
-        They then send 16-bit samples at 16 kHz, those in browsers from an AudioWorklet.
+        They then send 16-bit samples at 16 kHz, those in browsers from an AudioWorklet.  What
+        records with a MediaRecorder all the same sends WebM.
         """
         mode = MODES[self._is_diff]
         return [{"type": "config", "useAudioWorklet": True, "mode": mode}]
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply samples, or the end of the audio, which is an empty message."""
+        """Apply samples or WebM, or the end of the audio, which is an empty message."""
         if self._audio.is_ended:
             return []
         if isinstance(data, str):
@@ -86,14 +94,15 @@ class AsrProtocol:
         if not data:
             self._has_ended = True
             return self.end()
-        if not self._has_begun and data.startswith(_CONTAINERS):
-            message = (
-                "expected 16-bit samples at 16 kHz, as the message config says, got a container"
-            )
+        if self._decode is None:
+            self._decode = WebmDecoder().decode if data.startswith(_CONTAINERS) else bytes
+        try:
+            self._audio.append(self._decode(data))
+        except RequestError as error:
+            if error.code != DAMAGED_AUDIO:
+                raise
             self._has_ended = True
-            return [*self._update(message), *self.end()]
-        self._has_begun = True
-        self._audio.append(data)
+            return [*self._update(str(error)), *self.end()]
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:

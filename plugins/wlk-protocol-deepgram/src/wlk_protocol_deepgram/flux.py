@@ -12,7 +12,7 @@ import attrs
 
 from wlk_core.session import Commit, Endpoint, Failure, HypothesisChange, Marked
 from wlk_protocol_deepgram.messages import language_fields, parse_message
-from wlk_serve.protocols import RequestError, as_request_error
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -72,6 +72,7 @@ class FluxProtocol:
         self._info = info
         self._query = query
         self._next_query = query  # from the end of the turn
+        self._decode = WebmDecoder().decode if query.is_webm else bytes
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
@@ -94,12 +95,12 @@ class FluxProtocol:
         try:
             if isinstance(data, str):
                 return self._apply(data)
-            self._audio.append(data)
+            self._audio.append(self._decode(data))
             if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
                 self._marked = self._audio.seconds
                 self._audio.mark(str(self._marked))  # its answer has the text so far
         except RequestError as error:
-            return self.refuse(error)
+            return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:

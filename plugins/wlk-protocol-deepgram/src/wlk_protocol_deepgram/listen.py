@@ -24,7 +24,7 @@ from wlk_protocol_deepgram.messages import (
     parse_message,
     rounded,
 )
-from wlk_serve.protocols import RequestError, as_request_error
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -53,6 +53,7 @@ class ListenProtocol:
         self._audio = audio
         self._info = info
         self._query = query
+        self._decode = WebmDecoder().decode if query.is_webm else bytes
         self._words: list[ASRToken] = []  # committed, of no final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the last interim result
@@ -70,7 +71,7 @@ class ListenProtocol:
         try:
             return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
         except RequestError as error:
-            return self.refuse(error)
+            return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return the message of an error."""
@@ -117,7 +118,7 @@ class ListenProtocol:
         if not data:  # how older clients close a stream
             yield from self.end()
             return
-        self._audio.append(data)
+        self._audio.append(self._decode(data))
         yield from self._utterance_end(self._audio.seconds)
 
     def _apply(self, text: str) -> Iterator[Message]:

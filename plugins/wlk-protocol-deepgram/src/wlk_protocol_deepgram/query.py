@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 from starlette.datastructures import QueryParams
 
+from wlk_core.processor import SAMPLE_RATE
 from wlk_serve.protocols import GateParameters, RequestError, StreamSettings
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ListenQuery:
         has_speech_started: whether the beginning of speech is reported.
         utterance_end: seconds after the last word until UtteranceEnd; None for none.
         has_speakers: whether words have speakers.
+        is_webm: whether the audio is WebM.
 
     """
 
@@ -56,6 +58,7 @@ class ListenQuery:
     has_speech_started: bool = False
     utterance_end: float | None = None
     has_speakers: bool = False
+    is_webm: bool = False
 
     @classmethod
     def parse(cls, query: QueryParams, card: ModelCard) -> ListenQuery:
@@ -76,6 +79,7 @@ class ListenQuery:
             has_speech_started=is_true(query, "vad_events"),
             utterance_end=None if utterance_end is None else utterance_end / 1000,
             has_speakers=is_true(query, "diarize"),
+            is_webm="encoding" not in query,
         )
 
 
@@ -126,6 +130,11 @@ class FluxQuery:
             eager_seconds=math.inf if math.isnan(eager) else _silence(eager),
             trigger="timeout" if timeout < certain else "model",
         )
+
+    @property
+    def is_webm(self) -> bool:
+        """Whether the audio is WebM."""
+        return "encoding" not in self.fields
 
     @property
     def hang_over(self) -> float:
@@ -182,12 +191,15 @@ def _silence(confidence: float) -> float:
 
 def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> StreamSettings:
     """Return how streams are opened, with a gate that is certain after so many seconds."""
-    name = query.get("encoding", "")
-    if name not in _ENCODINGS:
+    name = query.get("encoding")
+    if name is None:  # a recorder of a browser, whose format says the rest
+        name, rate = "linear16", SAMPLE_RATE
+    elif name in _ENCODINGS:
+        rate = _whole(query, "sample_rate", *_RATES)
+    else:
         expected = ", ".join(_ENCODINGS)
-        raise _wrong("encoding", f"{expected}; containers are not decoded", name)
+        raise _wrong("encoding", f"{expected}, or no encoding for WebM with Opus", name)
     refuse_channels(query, "open a socket for each channel")
-    rate = _whole(query, "sample_rate", *_RATES)
     if rate is None:
         raise _wrong("sample_rate", "the samples a second of the audio", "")
     return StreamSettings(

@@ -19,7 +19,7 @@ from wlk_core import ASRToken
 SCRIPTED = Profile(
     policies=SCRIPTED_SPEC.policies,
     languages=SCRIPTED_SPEC.languages,
-    policy_options={"alignatt": {"tick_seconds": (0.1, 1.0, 10.0)}},
+    options={"tick_seconds": ((0.1, 1.0, 10.0), ["alignatt"])},
     habits=HABITS,
     has_vocabularies=True,
 )

@@ -207,21 +207,16 @@ class Counters:
     def take(self, stats: Any, call: str, *, made: int = 0, tokens: int = 0) -> Iterator[Violation]:
         """Check *stats*, read after *call*, which made engine calls and committed tokens."""
         yield from self._frozen(stats, call, made, tokens)
-        for name in (*COUNTERS, "busy_seconds"):
+        for name in (*COUNTERS, "busy_seconds", "state_bytes"):
             value, before = getattr(stats, name), self._last.get(name)
+            is_state = name == "state_bytes"  # which may become less
+            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
             if value is None and before:
-                yield Violation("RES-02", f"after {call} {name} is None, was {before}")
-            elif value is not None and value < (before or 0):
-                yield Violation("RES-02", f"after {call} {name} is {value}, was {before or 0}")
+                yield Violation(rule, f"after {call} {name} is None, was {before}")
+            elif value is not None and value < least:
+                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
             if value is not None:
                 self._last[name] = value
-        held = stats.state_bytes
-        if held is not None and held < 0:
-            yield Violation("RES-01", f"after {call} state_bytes is {held}")
-        elif held is None and "state_bytes" in self._last:
-            yield Violation("RES-01", f"after {call} state_bytes is None, and was a number")
-        if held is not None:
-            self._last["state_bytes"] = held
 
     def _frozen(self, stats: Any, call: str, made: int, tokens: int) -> Iterator[Violation]:
         """Yield RES-02 where the engine was called many times and no work was counted."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from wlk_conformance.calls import CallRecord, Calls, Escaped, GuardedProcessor, ThreadedCall
+from wlk_conformance.calls import CallRecord, Calls, GuardedProcessor, ThreadedCall
 
 
 class Stream:
@@ -19,20 +17,6 @@ class Stream:
     def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
         """Do it."""
         return self.act()
-
-
-@pytest.mark.parametrize("error", [SystemExit("bye"), GeneratorExit("bye")])
-def test_what_ends_a_program_is_an_error_of_its_call(error):
-    """The call is named, and the cause is what it raised."""
-
-    def fail():
-        raise error
-
-    stream = GuardedProcessor(Stream(fail), Calls(), "stream 1")
-    with pytest.raises(Escaped, match=r"^process_iter of stream 1 raised .*Exit: bye$") as caught:
-        stream.process_iter()
-
-    assert error is caught.value.__cause__
 
 
 def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
@@ -68,16 +52,3 @@ def test_the_record_names_the_call_that_runs(tmp_path):
         GuardedProcessor(Stream(int), calls, "stream 1").stats  # noqa: B018 -- a read is a call
 
         assert "finish" == CallRecord.read(path).call
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of threads
-def test_a_forked_copy_ends_where_its_call_returns():
-    """The copy goes no further than the call, and the original process has a note of it."""
-    calls = Calls()
-    stream = GuardedProcessor(Stream(os.fork), calls, "stream 1")
-    pid = stream.process_iter()
-    os.waitpid(pid, 0)
-
-    assert "process_iter of stream 1" == calls.take_copies()
-    assert "" == calls.take_copies()

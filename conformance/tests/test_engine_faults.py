@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 import threading
 
 import pytest
 
 from wlk_conformance import EngineFault, EngineFaults
-from wlk_core.plugins import AlignedHypothesis, AlignedWord, EngineCalls, Hypothesis
-from wlk_core.streaming import Word
+from wlk_core.plugins import EngineCalls
 
 PATIENCE = 120.0  # seconds, for what is expected at once
 
@@ -35,61 +34,6 @@ def test_a_call_that_fails_raises_before_the_engine_runs_or_after_it(faults, whe
 
     assert expected == reached
     assert 3 == faults.count
-
-
-def test_a_held_call_holds_no_other_thread_back(faults):
-    """While one thread waits in `before_call`, another one can read the counter and call."""
-    arrived, released = threading.Event(), threading.Event()
-
-    def hold_the_first():
-        if not arrived.is_set():
-            arrived.set()
-            released.wait(120)
-
-    faults.before_call = hold_the_first
-    engine = faults.calls.wrap(len)
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(engine, "held")
-        assert arrived.wait(120)
-        assert 4 == engine("free")
-        assert 2 == faults.count
-        released.set()
-
-        assert 4 == held.result(120)
-    assert 2 == faults.count
-
-
-def words(*texts):
-    """Return words one after another."""
-    return tuple(Word(number, number + 1.0, text) for number, text in enumerate(texts))
-
-
-def test_an_answer_can_be_cut_short(faults):
-    """A hypothesis of the call of that number keeps a share of its words, an unknown answer all."""
-    transcribe = faults.calls.wrap(lambda: Hypothesis(words=words(" a", " b", " c"), language="en"))
-    aligned = tuple(AlignedWord(word=word, frames=(1,)) for word in words(" a", " b"))
-    decode = faults.calls.wrap(lambda: AlignedHypothesis(words=aligned))
-    with faults.cutting({1: 0.0, 2: 0.5}):
-        cut = [transcribe() for _ in range(3)]
-
-    assert [(), words(" a"), words(" a", " b", " c")] == [answer.words for answer in cut]
-    assert {"en"} == {answer.language for answer in cut}
-    assert 2 == faults.cut_count
-    with faults.cutting({1: 0.5, 2: 0.0}):
-        assert aligned[:1] == decode().words
-        assert "ABCD" == faults.calls.wrap(str.upper)("abcd")
-    assert 3 == faults.cut_count
-
-
-def test_an_answer_of_another_type_is_cut_by_the_function_that_wrap_was_given(
-    faults,
-):
-    """The plugin knows what the end of a text is in its answers."""
-    decode = faults.calls.wrap(str.upper, cut=lambda text, share: text[: int(share * len(text))])
-    faults.cut_short = {2: 0.5}
-
-    assert ["ABCD", "AB"] == [decode("abcd"), decode("abcd")]
-    assert 1 == faults.cut_count
 
 
 class Engine:
@@ -144,15 +88,3 @@ def test_each_call_of_a_batch_is_held(batching):
     doubles = [batching.calls.wrap_batch(Engine().double) for _ in range(2)]
     with ThreadPoolExecutor(2) as threads:
         assert [2, 4] == list(threads.map(lambda call, n: call(n), doubles, [1, 2]))
-
-
-def test_runs_for_several_calls_wait_until_no_longer_requested(batching):
-    """Of three calls of two functions, the two of one function run as soon as all wait."""
-    engine = Engine()
-    functions = [batching.calls.wrap_batch(f) for f in (engine.double, lambda n: [-x for x in n])]
-    batching.together = 2
-    with ThreadPoolExecutor(2) as threads:
-        futures = [threads.submit(call, 10) for call in functions]
-        wait(futures, PATIENCE, FIRST_COMPLETED)
-        batching.together = 0
-        assert [20, -10] == [future.result(PATIENCE) for future in futures]

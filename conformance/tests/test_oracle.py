@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.compare import align
 from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.oracle import Life, check_life, check_running_text
@@ -55,32 +54,6 @@ def test_a_word_after_a_pause_is_joined_as_its_script_does(name, texts, allowed)
     assert ([] if allowed else ["COM-03"]) == rules(committed, VOCABULARIES[name])
 
 
-def test_a_space_inside_an_utterance_is_the_words_own():
-    """Where no pause and no flush lies between two pieces, a space between them is invented."""
-    assert ["COM-03"] == rules(life("trans", " crip", "tion"), VOCABULARIES["pieces"])
-
-
-def test_a_flush_without_a_pause_leaves_the_join_open():
-    """An engine may go on with its text over a flush, or begin anew."""
-    for texts in (("trans", " crip", "tion"), ("trans", "crip", "tion")):
-        committed = life(*texts, cuts=[4 * CELL_SAMPLES])
-
-        assert [] == rules(committed, VOCABULARIES["pieces"])
-
-
-@pytest.mark.parametrize(("habits", "broken"), [([CHANGES_ITS_MIND], []), ([], ["IN-05"])])
-@pytest.mark.parametrize("last", [" three", " four"])
-def test_an_engine_that_changes_its_mind_mistakes_a_word_at_the_end(last, habits, broken):
-    """The last word ends with the audio, so it may be one of the next two of the vocabulary."""
-    assert broken == rules(life("zero", " one", last, cells=13), habits=habits)
-
-
-def test_a_word_that_may_be_missing_is_left_out_first():
-    """Of two equal words the one that may be missing is taken for the missing one."""
-    assert [(0, 0)] == align(["six", "six"], ["six"], omissions=[1.0, 0.5])
-    assert [(1, 0)] == align(["six", "six"], ["six"], omissions=[0.5, 1.0])
-
-
 def tokens(*texts, first=0, late=0.0):
     """Return *texts* at the times of the words of SHOWN, from the word *first* on."""
     return tuple(
@@ -96,12 +69,6 @@ def shown_rules(committed, shown, vocabulary=DIGITS, *, cells=20, habits=()):
     read.tokens += committed
     read.read(shown)
     return [v.rule for v in check_running_text(read, SHOWN, vocabulary, habits=habits)]
-
-
-@pytest.mark.parametrize("text", [" t", " tw", " two"])
-def test_the_newest_word_may_be_incomplete(text):
-    """The letters of a word that are decoded so far are a hypothesis."""
-    assert [] == shown_rules(tokens("zero", " one"), tokens(text, first=2))
 
 
 @pytest.mark.parametrize(
@@ -170,15 +137,3 @@ def test_the_mistakes_of_a_habit_are_accepted(habit, text, broken):
 def test_a_hypothesis_has_the_spaces_of_its_script(name, committed, shown, broken):
     """What is shown has the spaces with which it would be committed."""
     assert broken == shown_rules(tokens(*committed), tokens(shown, first=1), VOCABULARIES[name])
-
-
-def test_a_word_that_may_be_missing_is_passed_over():
-    """Of a word that a flush cuts too short for any engine, none needs to be shown."""
-    read = Life()
-    tape = Tape(tokens=[(1, 0, 3), (2, 5, 1), (3, 10, 3)])
-    read.cuts = [5 * CELL_SAMPLES + CELL_SAMPLES // 2 - 1, 5 * CELL_SAMPLES + CELL_SAMPLES // 2]
-    read.clock.add_audio(20 * CELL_SAMPLES)
-    read.tokens += tokens("zero")
-    read.read(tokens(" two", first=2))
-
-    assert [] == [v.rule for v in check_running_text(read, tape, DIGITS)]

@@ -4,31 +4,9 @@ import wave
 
 import pytest
 
-from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.stimuli import OpenSpeech, choose_speech_source
-from wlk_conformance.testing import read_tokens, tone
+from wlk_conformance.testing import tone
 from wlk_core.errors import OptionError
-
-
-def test_a_scripted_engine_gets_coded_audio():
-    """Coded audio contains exactly the words that come with it."""
-    source = choose_speech_source(ScriptedBackend(), "digits")
-    stimulus = source.speech(5, seed=1)
-    decoded = [source.vocabulary[token.id - 1] for token in read_tokens(stimulus.audio)]
-
-    assert "coded" == source.kind
-    assert decoded == [word.text for word in stimulus.words]
-
-
-@pytest.mark.parametrize(
-    ("model", "is_recognisable"), [("digits", True), ("base", False), (None, False)]
-)
-def test_other_engines_get_spoken_digits(model, is_recognisable):
-    """Only a digits checkpoint must recognise the digits."""
-    source = choose_speech_source(object(), model)
-
-    assert is_recognisable == source.is_recognisable
-    assert 4 == len(source.speech(4, seed=2).words)
 
 
 @pytest.fixture

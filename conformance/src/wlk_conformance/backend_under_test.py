@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     import psutil
 
-    from wlk_conformance.rules import Part, RuleTest
+    from wlk_conformance.rules import RuleTest
     from wlk_conformance.sessions.monitor import MonitoredProcessor
     from wlk_conformance.sessions.session import Session, Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
@@ -172,6 +172,11 @@ class BackendUnderTest:
         )
 
     @property
+    def is_recognisable(self) -> bool:
+        """Whether the model is declared to recognise what it is fed, and so must do so."""
+        return self.speech_source.kind != "unknown"
+
+    @property
     def is_coded(self) -> bool:
         """Whether the engine reads coded audio, so that words and times are known exactly."""
         return self.speech_source.kind == "coded"
@@ -182,11 +187,11 @@ class BackendUnderTest:
         return OPEN_BOUNDS if self.speech_source.kind == "open" else self.spec.bounds
 
     @property
-    def part(self) -> Part | None:
-        """What was chosen of the suite, None for all of it."""
+    def part(self) -> str:
+        """What a pass of the chosen part of the suite shows, empty for all of the suite."""
         if self.replay is not None:
-            return "session"
-        return "rules" if self.rules else None
+            return "the session passes"
+        return "the chosen rules pass" if self.rules else ""
 
     @property
     def backend_options(self) -> dict[str, Any]:
@@ -297,7 +302,7 @@ class BackendUnderTest:
         what = "speech"
         if stimulus is not None:
             what = f"{len(stimulus.words)} words in {stimulus.seconds:.1f} s of speech"
-        if self.speech_source.is_recognisable:
+        if self.is_recognisable:
             raise AssertionError(f"no tokens came back for {what}")
         raise NotApplicable(f"no tokens came back for {what}; use --model digits")
 

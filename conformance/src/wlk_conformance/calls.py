@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 import mmap
 import os
 import reprlib
-import struct
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +31,7 @@ __all__ = [
     "while_held",
 ]
 
-SIZE = 512  # bytes of the record
-HEAD = struct.Struct("=Qi120s")  # calls that began or ended, action, call and stream
-COPY = slice(256, 376)  # the call that returned in a forked copy
+RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: of the call that runs, of a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
 LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
@@ -71,10 +68,10 @@ class CallRecord:
     def read(cls, path: Path) -> CallRecord:
         """Return what the process with the record *path* wrote, whatever has become of it."""
         try:
-            moves, action, text = HEAD.unpack_from(path.read_bytes())
-        except (OSError, struct.error):  # it has not begun
+            moves, action, call, stream = _fields(path.read_bytes()[RECORD])
+            return cls(int(moves), int(action), call, stream)
+        except (OSError, ValueError):  # it has not begun
             return cls(0)
-        return cls(moves, action, *_names(text))
 
 
 class Calls:
@@ -130,20 +127,24 @@ class Calls:
     def end_copy(self, call: str, stream: str = "") -> None:
         """End this process, and leave a note of *call*, if it is a forked copy of the suite."""
         if os.getpid() != self._pid:
-            self._memory[COPY] = _text(call, stream)
+            self._note(COPY, call, stream)
             os._exit(0)
 
     def take_copies(self) -> str:
         """Return the call that also returned in a forked copy since the last time, or nothing."""
-        call, stream = _names(self._memory[COPY])
-        self._memory[COPY] = _text("", "")
-        return f"{call} of {stream}" if stream else call
+        returned = " of ".join(filter(None, _fields(self._memory[COPY])))
+        self._note(COPY)
+        return returned
 
     def _write(self) -> None:
         """Write the call that began last and has not ended."""
         self._moves += 1
         call, stream, action = next(reversed(self._open.values()), ("", "", 0))
-        HEAD.pack_into(self._memory, 0, self._moves, action, _text(call, stream))
+        self._note(RECORD, str(self._moves), str(action), call, stream)
+
+    def _note(self, where: slice, *fields: str) -> None:
+        size = where.stop - where.start
+        self._memory[where] = "\t".join(fields).encode()[:size].ljust(size, b"\0")
 
 
 @attrs.define
@@ -289,19 +290,14 @@ def while_held(
 def _memory(path: Path | None) -> mmap.mmap:
     """Return memory that is shared with forked copies, and with the file *path*."""
     if path is None:
-        return mmap.mmap(-1, SIZE)
-    path.write_bytes(bytes(SIZE))
+        return mmap.mmap(-1, COPY.stop)
+    path.write_bytes(bytes(COPY.stop))
     with path.open("r+b") as file:
-        return mmap.mmap(file.fileno(), SIZE)
+        return mmap.mmap(file.fileno(), COPY.stop)
 
 
-def _text(call: str, stream: str) -> bytes:
-    return f"{call}\t{stream}".encode()[:120].ljust(120, b"\0")
-
-
-def _names(text: bytes) -> tuple[str, str]:
-    call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
-    return call, stream
+def _fields(text: bytes) -> list[str]:
+    return text.rstrip(b"\0").decode(errors="replace").split("\t")
 
 
 def _short(value: object) -> str:

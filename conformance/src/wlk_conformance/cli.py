@@ -128,8 +128,8 @@ def main(
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
     from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- brings numpy, unlike --help
-    from wlk_conformance.suite.conformance import explain  # noqa: PLC0415 -- likewise
-    from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- likewise
+    from wlk_conformance.suite import explain  # noqa: PLC0415 -- likewise
+    from wlk_conformance.suite_run import run_suite  # noqa: PLC0415 -- likewise
 
     if explained is not None:
         click.echo(explain(explained))
@@ -143,7 +143,7 @@ def main(
         words = str(recordings.resolve())
     if report_path is not None and not report_path.parent.is_dir():
         raise click.BadParameter(f"{report_path.parent} is not a directory", param_hint="--report")
-    suite_run = SuiteRun.prepare(
+    report, explanations = run_suite(
         backend,
         model=model,
         pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
@@ -154,9 +154,9 @@ def main(
         replay=replay,
         words=words,
         rules=rules,
+        progress=_show_progress if sys.stderr.isatty() else None,
     )
-    report = suite_run.run(progress=_show_progress if sys.stderr.isatty() else None)
-    for explanation in suite_run.explanations:
+    for explanation in explanations:
         click.echo(explanation + "\n")
     click.echo(
         report.as_table(width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.report import Report
+    from wlk_conformance.report import Report, RuleResult
     from wlk_conformance.rules import RuleTest, TestOutcome
     from wlk_core.registry import PluginInfo
 
@@ -53,21 +53,25 @@ class _ClassRun:
     tests: list[RuleTest]  # those collected, in order
     outcomes: list[TestOutcome] = attrs.field(factory=list)
 
-    def excuse(self, rule: str, since: str) -> str:
-        """Return why a failure of *rule*, by a test that is so old, does not fail the run."""
-        from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
-
-        if rule in self.under_test.spec.deviations:
-            return f"deviation: {self.under_test.spec.deviations[rule]}"
-        is_advisory = is_newer(since, self.suite)
-        return f"advisory: new in suite {since}, pinned to {self.suite}" if is_advisory else ""
-
     @property
     def report(self) -> Report:
         """The report so far."""
         from wlk_conformance.report import Report  # noqa: PLC0415 -- see above
+        from wlk_conformance.rules import rule_tests  # noqa: PLC0415 -- see above
+        from wlk_conformance.suite import BackendConformance  # noqa: PLC0415 -- see above
 
-        return Report.of(self.under_test, self.owner, self.tests, self.outcomes, suite=self.suite)
+        # All of them, because a monitor may find that another rule is broken than those collected.
+        tests = [test for test, _ in rule_tests(BackendConformance)]
+        return Report.of(self.under_test, self.owner, tests, self.outcomes, suite=self.suite)
+
+    def check(self, outcome: TestOutcome) -> None:
+        """Fail the test that runs for a failure that is no deviation and not newer than the pin."""
+        if outcome.status == "fail" and self.result(outcome.rule).outcome == "fail":
+            pytest.fail(outcome.explanation or outcome.detail, pytrace=False)
+
+    def result(self, rule: str) -> RuleResult:
+        """Return the result of *rule* so far."""
+        return next(result for result in self.report.rules if result.id == rule)
 
 
 @pytest.fixture(scope="class", name="wlk_run")
@@ -95,7 +99,7 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     under_test.close()
     for outcome in leaked_processes(under_test):
         class_run.outcomes.append(outcome)
-        _report_finding(outcome, class_run)
+        class_run.check(outcome)
 
 
 @pytest.fixture(name="wlk")
@@ -121,9 +125,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
     before = len(class_run.outcomes)
     outcome = judge(declared, pyfuncitem.obj, class_run.under_test, class_run.outcomes.append)
-    for finding in class_run.outcomes[before:-1]:
-        _report_finding(finding, class_run)
-    _report_to_pytest(declared, outcome, class_run)
+    for found in class_run.outcomes[before:]:  # that of the test, and what monitors found in it
+        class_run.check(found)
+    result = class_run.result(declared.id)
+    if outcome.status == "fail":
+        pytest.xfail(f"{result.outcome}: {result.detail}")
+    if outcome.status == "n/a":
+        pytest.skip(f"n/a: {outcome.detail}")
+    done = {outcome.test for outcome in class_run.outcomes}
+    is_last = all(test.name in done for test in class_run.tests if test.id == declared.id)
+    if result.outcome == "stale" and is_last:
+        text = result.detail.removeprefix("the rule holds; ")
+        pytest.fail(f"stale: {declared.id} holds; {text}", pytrace=False)
     return True
 
 
@@ -137,29 +150,6 @@ def pytest_terminal_summary(
         terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it
         if path := config.getoption("--wlk-report"):
             report.write(Path(path))
-
-
-def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _ClassRun) -> None:
-    if outcome.status == "n/a":
-        pytest.skip(f"n/a: {outcome.detail}")
-    if outcome.status == "fail":
-        if excuse := class_run.excuse(declared.id, declared.since):
-            pytest.xfail(excuse)
-        pytest.fail(outcome.explanation or outcome.detail, pytrace=False)
-    result = next(result for result in class_run.report.rules if result.id == declared.id)
-    done = {outcome.test for outcome in class_run.outcomes}
-    is_last = all(test.name in done for test in class_run.tests if test.id == declared.id)
-    if result.outcome == "stale" and is_last:
-        text = result.detail.removeprefix("the rule holds; ")
-        pytest.fail(f"stale: {declared.id} holds; {text}", pytrace=False)
-
-
-def _report_finding(finding: TestOutcome, class_run: _ClassRun) -> None:
-    """Fail the test in which a monitor found that another rule is broken, unless that is known."""
-    from wlk_conformance.rules import MONITORED_SINCE  # noqa: PLC0415 -- see above
-
-    if not class_run.excuse(finding.rule, MONITORED_SINCE):
-        pytest.fail(finding.explanation or finding.detail, pytrace=False)
 
 
 def _class_of(item: pytest.Item) -> type | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence, Part
+from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,6 @@ REASONS: dict[Absence, str] = {
     "not testable": "the suite cannot",
 }
 PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON document, for ever
-#: What is claimed where a chosen part passes: only a whole run is a verdict.
-PASSES: dict[Part, str] = {"rules": "the chosen rules pass", "session": "the session passes"}
 NOT_REACHED = "not reached: "  # begins the detail of a rule that the run did not get to
 
 
@@ -56,7 +54,7 @@ class Report:
     """
     The judgement of one backend with one model.
 
-    `part` is what was chosen of the suite, None for a whole run.
+    `part` is what is claimed where a part of the suite passes: a whole run alone is a verdict.
     """
 
     backend: str
@@ -66,7 +64,7 @@ class Report:
     options: Mapping[str, Any]
     suite: str
     rules: Sequence[RuleResult]
-    part: Part | None = None
+    part: str = ""
 
     @property
     def is_compliant(self) -> bool:
@@ -77,9 +75,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        if not self.is_compliant:
-            return "not compliant"
-        return "compliant" if self.part is None else PASSES[self.part]
+        return (self.part or "compliant") if self.is_compliant else "not compliant"
 
     @property
     def tested(self) -> int:
@@ -176,8 +172,7 @@ class Report:
         exceptions = " and ".join(
             f"{count} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count
         )
-        claim = "COMPLIANT" if self.part is None else PASSES[self.part]
-        verdict = f"{claim} ({self.tested} of {len(self.rules)} rules tested)"
+        verdict = f"{self.part or 'COMPLIANT'} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
 
     def _not_tested(self, width: int) -> list[str]:

@@ -17,7 +17,6 @@ __all__ = [
     "NotApplicable",
     "NotDeclared",
     "NotSelected",
-    "Part",
     "RuleTest",
     "Status",
     "TestOutcome",
@@ -32,7 +31,6 @@ SUITE_VERSION = "2.0"  #: moves when a rule is added; `since` and a pinned `suit
 MONITORED_SINCE = "2.0"  #: what the monitor of every stream finds is advisory to older suites
 
 Tier = Literal["contract", "speech", "long"]
-Part = Literal["rules", "session"]  # what was chosen instead of a whole run
 Status = Literal["pass", "fail", "n/a"]
 #: Why a rule is n/a: the backend declares not to have what it is about, it was not selected, or
 #: the suite has no means to test it on this model.
@@ -88,11 +86,6 @@ class RuleTest:
     requires: str | None = None
     causes: tuple[str, ...] = ()
     is_first: bool = False
-
-    @property
-    def family(self) -> str:
-        """The letters of the id."""
-        return self.id.partition("-")[0]
 
 
 @attrs.frozen(kw_only=True)

@@ -96,7 +96,7 @@ def _run(
     with standard_output() as printed:
         try:
             is_known = "G" in declared.kinds or "F" in declared.kinds
-            if not is_known and not under_test.speech_source.is_recognisable:
+            if not is_known and not under_test.is_recognisable:
                 raise NotApplicable(
                     "needs known words: use --model digits, or --words digits if the model "
                     "recognises them"

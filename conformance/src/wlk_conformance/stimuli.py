@@ -116,7 +116,6 @@ class CodedSpeech:
     """Coded audio: text and times are known exactly, and a scripted engine recognises all of it."""
 
     kind: ClassVar[Kind] = "coded"
-    is_recognisable: ClassVar[bool] = True
     vocabulary: Sequence[str] = DIGIT_WORDS
 
     def speech(self, count: int, **how: Any) -> Stimulus:
@@ -154,11 +153,6 @@ class DigitSpeech:
 
     kind: Kind = "digits"
 
-    @property
-    def is_recognisable(self) -> bool:
-        """Only models that are declared to recognise digits must do so."""
-        return self.kind == "digits"
-
     def speech(self, count: int, **how: Any) -> Stimulus:
         """Return connected digits over a trace of noise; see Manner."""
         manner = Manner(**how)
@@ -176,7 +170,6 @@ class OpenSpeech:
     """Recordings of whole sentences, those with the fewest words first."""
 
     kind: ClassVar[Kind] = "open"
-    is_recognisable: ClassVar[bool] = True
     recordings: tuple[Stimulus, ...]
 
     @classmethod

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -31,17 +31,16 @@ from wlk_conformance.runner import (
 )
 from wlk_conformance.sessions.campaign import stopped_session
 from wlk_conformance.sessions.session import Session
-from wlk_conformance.suite import BackendConformance
-from wlk_conformance.suite.conformance import check_rules
+from wlk_conformance.suite import BackendConformance, check_rules
 from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core.registry import PluginInfo
 
-__all__ = ["RULES_OF_CALLS", "SuiteRun", "last_lines", "stopped"]
+__all__ = ["RULES_OF_CALLS", "run_suite", "stopped"]
 
 #: The rule that a call breaks that hangs or ends the process.
 RULES_OF_CALLS = {
@@ -71,7 +70,7 @@ def _find(*, replay: str | None, **chosen: Any) -> tuple[BackendUnderTest, Plugi
 
 
 def work(folder: Path) -> None:
-    """Run what `SuiteRun` chose in this process, and write to *folder* what happens."""
+    """Run what `run_suite` chose in this process, and write to *folder* what happens."""
     faulthandler.enable()
     under_test, _ = _find(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
     under_test.replays = REPLAYS
@@ -96,140 +95,122 @@ def work(folder: Path) -> None:
         note(outcome)
 
 
-@attrs.define
-class SuiteRun:
+def run_suite(
+    backend: str,
+    *,
+    rules: Sequence[str],
+    replay: Path | None,
+    time_limit: float,
+    progress: Callable[[str | None], None] | None,
+    **chosen: Any,
+) -> tuple[Report, list[str]]:
     """
-    The suite on one installed backend, run in a subprocess.
+    Run the suite on an installed backend in a subprocess; return the report and its explanations.
 
     A run that hangs, crashes or is killed is reported all the same: the call in which it ended
-    fails its rule, and the rules that were not reached fail with it.
+    fails its rule, and the rules that were not reached fail with it.  `replay` is a file with one
+    session to play instead of everything.  Each failure that no deviation covers is explained,
+    causes of others first.
+
+    Raises:
+        BackendUnavailable: the backend is not installed, broken, or could not be loaded.
+        OptionError: an option or a rule is unknown, an option does not take the value, or
+            *replay* does not contain a session.
+
     """
-
-    under_test: BackendUnderTest
-    owner: PluginInfo
-    chosen: Mapping[str, Any]
-    time_limit: float = 120.0
-    outcomes: list[TestOutcome] = attrs.field(factory=list, init=False)
-
-    @classmethod
-    def prepare(
-        cls,
-        backend: str,
-        *,
-        rules: Sequence[str],
-        time_limit: float,
-        replay: Path | None,
-        **chosen: Any,
-    ) -> Self:
-        """
-        Find the backend and check the options, KEY=VALUE strings, and the rules; loads nothing.
-
-        `replay` is a file with one session to play instead of everything.
-
-        Raises:
-            BackendUnavailable: it is not installed, or broken.
-            OptionError: an option or a rule is unknown, an option does not take the value, or
-                *replay* does not contain a session.
-
-        """
-        check_rules(rules)
-        document = None if replay is None else replay.read_text(encoding="utf-8")
-        chosen = {"name": backend, "rules": rules, "replay": document, **chosen}
-        try:
-            return cls(*_find(**chosen), chosen, time_limit)
-        except ValueError as error:
-            raise OptionError(f"--replay {replay}: {error}") from None
-
-    @property
-    def explanations(self) -> list[str]:
-        """The full text of each failure that no deviation covers, causes of others first."""
-        return [
-            outcome.explanation
-            for outcome in sorted(self.outcomes, key=lambda outcome: not outcome.is_first)
-            if outcome.status == "fail" and outcome.rule not in self.under_test.spec.deviations
-            if outcome.explanation
-        ]
-
-    def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
-        """
-        Run the suite and return its report.
-
-        Raises:
-            BackendUnavailable: the backend could not be loaded and explained why.
-
-        """
+    check_rules(rules)
+    document = None if replay is None else replay.read_text(encoding="utf-8")
+    chosen |= {"name": backend, "rules": rules, "replay": document}
+    try:
+        under_test, owner = _find(**chosen)
+    except ValueError as error:
+        raise OptionError(f"--replay {replay}: {error}") from None
+    with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
+        folder = Path(name)
+        (folder / CHOSEN).write_text(json.dumps(chosen), encoding="utf-8")
+        ended = _watch(folder, time_limit, progress)
+        events = _events(folder)
+        if "refusal" in events[-1]:
+            raise BackendUnavailable(events[-1]["refusal"])
+        outcomes = [TestOutcome(**event["end"]) for event in events if "end" in event]
         tests = [test for test, _ in rule_tests(BackendConformance)]
-        with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
-            folder = Path(name)
-            (folder / CHOSEN).write_text(json.dumps(self.chosen), encoding="utf-8")
-            ended = self._watch(folder, progress)
-            events = _events(folder)
-            if "refusal" in events[-1]:
-                raise BackendUnavailable(events[-1]["refusal"])
-            self.outcomes += [TestOutcome(**event["end"]) for event in events if "end" in event]
-            self._complete(tests, ended, folder)
-        return Report.of(self.under_test, self.owner, tests, self.outcomes, suite=SUITE_VERSION)
-
-    def _watch(self, folder: Path, progress: Callable[[str | None], None] | None) -> str:
-        """Wait for the run to end, or end it where no call returns; return how, "" for well."""
-        with (folder / PRINTED).open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
-                # -P, because a numpy.py in the current directory is not numpy
-                [sys.executable, "-P", "-m", "wlk_conformance.suite_run", str(folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                process_group=0 if os.name == "posix" else None,
-            )
-        moved, before = monotonic(), (0, 0)
-        try:
-            while not _wait(process, TICK):
-                record, events = CallRecord.read(folder / CALLS), _events(folder)
-                if progress is not None and "rule" in events[-1]:
-                    progress(events[-1]["rule"])
-                if before != (record.moves, len(events)):
-                    moved, before = monotonic(), (record.moves, len(events))
-                # The limit counts from the last call that began or returned, because a slow
-                # backend is not a hanging one.
-                grace = GRACE if record.call in ("", "load_backend") else 0.0
-                if monotonic() - moved > self.time_limit + grace:
-                    if os.name == "posix":
-                        process.send_signal(signal.SIGABRT)  # prints the stack of every thread
-                        _wait(process, STACKS)
-                    return f"hung: no call returned within {self.time_limit + grace:g} s"
-        finally:
-            _end(process)
-            if progress is not None:
-                progress(None)
-        if (status := process.returncode) < 0:
-            return f"the process was ended by {signal.Signals(-status).name}"
-        return f"the process ended with status {status}" if status else ""
-
-    def _complete(self, tests: Sequence[RuleTest], ended: str, folder: Path) -> None:
-        """Add the outcome of the call that ended the run, and those of tests that did not run."""
-        done = {outcome.test for outcome in self.outcomes}
+        done = {outcome.test for outcome in outcomes}
         missing = [test for test in tests if test.name not in done]
-        reasons = {test.name: reason_to_skip(test, self.under_test) for test in missing}
-        if ended:
-            running = CallRecord.read(folder / CALLS)
-            printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace")
-            if missing:
-                stop = stopped(missing[0], ended, running, printed)
-            else:  # LIFE-10: it crashed in its exit
-                close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
-                ended = f"after the last test, when the backend had been closed, {ended}"
-                stop = stopped(close, ended, CallRecord(0), printed)
-            if missing and missing[0].name == SESSIONS_TEST:
-                replay = stopped_session(REPLAYS, self.under_test.spec.name, action=running.action)
-                stop = attrs.evolve(stop, explanation=f"{stop.explanation}\n{replay}".strip())
-            self.outcomes.append(stop)
-            ended = f"{ended.partition(':')[0]} in {stop.rule}"
-        for test in missing:
-            if (reason := reasons[test.name]) is not None:
-                self.outcomes.append(not_applicable(test, reason))
-            elif all(outcome.test != test.name for outcome in self.outcomes):
-                detail = f"not reached: {ended}"
-                self.outcomes.append(TestOutcome.failed(test, detail, is_reached=False))
+        outcomes += _unfinished(under_test, missing, ended, folder)
+    deviations = under_test.spec.deviations
+    explanations = [
+        outcome.explanation
+        for outcome in sorted(outcomes, key=lambda outcome: not outcome.is_first)
+        if outcome.explanation and outcome.rule not in deviations
+    ]
+    report = Report.of(under_test, owner, tests, outcomes, suite=SUITE_VERSION)
+    return report, explanations
+
+
+def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], None] | None) -> str:
+    """Wait for the run to end, or end it where no call returns; return how, "" for well."""
+    with (folder / PRINTED).open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
+            # -P, because a numpy.py in the current directory is not numpy
+            [sys.executable, "-P", "-m", "wlk_conformance.suite_run", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0 if os.name == "posix" else None,
+        )
+    moved, before = monotonic(), (0, 0)
+    try:
+        while not _wait(process, TICK):
+            record, events = CallRecord.read(folder / CALLS), _events(folder)
+            if progress is not None and "rule" in events[-1]:
+                progress(events[-1]["rule"])
+            if before != (record.moves, len(events)):
+                moved, before = monotonic(), (record.moves, len(events))
+            # The limit counts from the last call that began or returned, because a slow backend is
+            # not a hanging one.
+            limit = time_limit + (GRACE if record.call in ("", "load_backend") else 0.0)
+            if monotonic() - moved > limit:
+                if os.name == "posix":
+                    process.send_signal(signal.SIGABRT)  # prints the stack of every thread
+                    _wait(process, STACKS)
+                return f"hung: no call returned within {limit:g} s"
+    finally:
+        if os.name == "posix":
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        if progress is not None:
+            progress(None)
+    if (status := process.returncode) < 0:
+        return f"the process was ended by {signal.Signals(-status).name}"
+    return f"the process ended with status {status}" if status else ""
+
+
+def _unfinished(
+    under_test: BackendUnderTest, missing: Sequence[RuleTest], ended: str, folder: Path
+) -> Iterator[TestOutcome]:
+    """Yield the outcome of the call that *ended* the run, and of the tests that are *missing*."""
+    stop = None
+    if ended:
+        running = CallRecord.read(folder / CALLS)
+        printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace")
+        if missing:
+            stop = stopped(missing[0], ended, running, printed)
+        else:  # LIFE-10: it crashed in its exit
+            close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
+            ended = f"after the last test, when the backend had been closed, {ended}"
+            stop = stopped(close, ended, CallRecord(0), printed)
+        if missing and missing[0].name == SESSIONS_TEST:
+            replay = stopped_session(REPLAYS, under_test.spec.name, action=running.action)
+            stop = attrs.evolve(stop, explanation=f"{stop.explanation}\n{replay}".strip())
+        yield stop
+        ended = f"{ended.partition(':')[0]} in {stop.rule}"
+    for test in missing:
+        if (reason := reason_to_skip(test, under_test)) is not None:
+            yield not_applicable(test, reason)
+        elif stop is None or stop.test != test.name:
+            yield TestOutcome.failed(test, f"not reached: {ended}", is_reached=False)
 
 
 def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
@@ -245,20 +226,16 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     if running.call:
         detail += f"; {running} is running" if ended.startswith("hung") else f" in {running}"
     lines = [f"{broken.id}  {broken.sentence}", f"result: in {scene}: {detail}"]
+    # What it printed last, without the frames of what runs the tests.
+    said = [line for line in printed.splitlines() if line.strip() and not RUNNER.match(line)]
     is_own = broken.id == declared.id and not is_session
     return TestOutcome(
         rule=broken.id,
         test=declared.name if is_own else f"stop in {running.call or 'a session'}",
         status="fail",
         detail=detail,
-        explanation="\n".join([*lines, *last_lines(printed)]),
+        explanation="\n".join([*lines, *said[-LINES:]]),
     )
-
-
-def last_lines(printed: str) -> list[str]:
-    """Return what a process printed last, without the frames of what runs the tests."""
-    lines = [line for line in printed.splitlines() if line.strip() and not RUNNER.match(line)]
-    return lines[-LINES:]
 
 
 def _events(folder: Path) -> list[dict[str, Any]]:
@@ -268,14 +245,6 @@ def _events(folder: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         lines = []
     return [{}, *map(json.loads, lines)]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if os.name == "posix":
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:

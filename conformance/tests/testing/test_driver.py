@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.testing import StreamDriver, silence
+from wlk_conformance.testing import StreamDriver
 from wlk_conformance.testing import driver as driver_module
 from wlk_core.tokens import ASRToken, Emission
 
@@ -43,19 +43,3 @@ def test_a_backlog_that_never_ends_is_reported(monkeypatch):
 
     with pytest.raises(AssertionError, match="after 20 calls"):
         driver.drain()
-
-
-def test_the_clock_of_a_driver_counts_audio_and_silence():
-    """The driver's own clock has samples and silences, to compare with that of the stream."""
-    driver = StreamDriver(SlowProcessor())
-    driver.feed(silence(2.5), chunk_seconds=0.5)
-
-    assert 2.5 == driver.clock
-    assert 5 == len(driver.records)
-    assert " word word" == driver.text
-
-
-def test_a_processor_without_speaker_turns_is_refused_one():
-    """The protocol of speaker turns is optional."""
-    with pytest.raises(TypeError, match="speaker turns"):
-        StreamDriver(SlowProcessor()).new_speaker("ann")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition, silence
-from wlk_conformance.testing.coded_engine import LoudIsSpeech
+from wlk_conformance.testing.coded_audio import LoudIsSpeech
 from wlk_core.session import Commit, End, Lag, Session
 from wlk_core.vad import SilenceGate
 

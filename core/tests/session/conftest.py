@@ -8,23 +8,26 @@ import sys
 import numpy as np
 import pytest
 
+from wlk_conformance import EngineFaults
+from wlk_conformance.scripted import DIGIT_WORDS, ScriptedBackend
 from wlk_conformance.testing import silence
-from wlk_conformance.testing.coded_audio import encode, script_words
-from wlk_conformance.testing.coded_engine import DIGIT_WORDS, SCRIPT, CodedEngine, LoudIsSpeech
-from wlk_core.plugins import LocalAgreementRecognizer, OnlineStream
+from wlk_conformance.testing.coded_audio import CodedToken, LoudIsSpeech, encode, script_words
 from wlk_core.session import Session
 from wlk_core.vad import SilenceGate
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `session_events`
 
+SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
+
 
 @pytest.fixture
 def open_stream():
-    """Return a function that opens a stream; its arguments are those of CodedEngine."""
+    """Return a function that opens a stream, see EngineFaults for its arguments."""
 
     def open_stream(fail_at=(), before_call=None):
-        engine = CodedEngine(fail_at, before_call)
-        return OnlineStream(lambda: LocalAgreementRecognizer(engine))
+        backend = ScriptedBackend(fail_before=fail_at)
+        EngineFaults.of(backend.engine_calls).before_call = before_call
+        return backend.create_processor()
 
     return open_stream
 

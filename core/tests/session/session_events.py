@@ -1,7 +1,8 @@
-"""What the tests of sessions read from their events."""
+"""What the tests of sessions read from their events, and a backend of one stream."""
 
 from __future__ import annotations
 
+from wlk_core import BackendSpec
 from wlk_core.session import Commit
 
 
@@ -26,3 +27,16 @@ def stepped(session):
     while session.has_work:
         events += session.step()
     return events
+
+
+class BackendOf:
+    """A backend of a single stream, the one given or the one that a function opens."""
+
+    spec = BackendSpec(name="coded", api=1, summary="coded audio", load="wlk_conformance:load")
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def create_processor(self, **_options):
+        """Return the stream."""
+        return self.stream() if callable(self.stream) else self.stream

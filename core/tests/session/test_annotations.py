@@ -7,11 +7,8 @@ import pytest
 from session_events import kinds, text_of
 
 from wlk_conformance.testing import partition, silence
-from wlk_conformance.testing.annotators import (
-    ScriptedDiarizer,
-    ScriptedTranslator,
-    ScriptedTurnDetector,
-)
+from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_core.processor import WorkCounters
 from wlk_core.session import (
     End,
     Endpoint,
@@ -22,8 +19,79 @@ from wlk_core.session import (
     Translation,
 )
 from wlk_core.session.timeline import TextLine
-from wlk_core.tokens import SpeakerSpan
+from wlk_core.tokens import SpeakerSpan, TranslatedText
 from wlk_core.vad import SilenceGate
+
+
+class Scripted:
+    """Counts calls of the model; those named in `fail_at`, counted from 1, raise RuntimeError."""
+
+    def __init__(self, fail_at=()):
+        self.fail_at = frozenset(fail_at)
+        self.calls = 0
+        self.is_closed = False
+
+    def call_model(self):
+        """Count a call."""
+        self.calls += 1
+        if self.calls in self.fail_at:
+            raise RuntimeError(f"model call {self.calls} was scripted to fail")
+
+    def close(self):
+        """Note that it is closed."""
+        self.is_closed = True
+
+    @property
+    def stats(self):
+        """The calls so far."""
+        return WorkCounters(decoder_forwards=self.calls)
+
+
+class ScriptedTranslator(Scripted):
+    """Returns each utterance in upper case when it is over."""
+
+    waiting = ()
+
+    def insert_tokens(self, tokens):
+        """Append committed tokens."""
+        self.waiting += tokens
+
+    def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
+        """Return the translation of what waits, when the utterance is over."""
+        if not (is_last and self.waiting):
+            return []
+        self.call_model()
+        tokens, self.waiting = self.waiting, ()
+        text = "".join(token.text for token in tokens).upper()
+        return [TranslatedText(text, tokens[0].start, tokens[-1].end, "upper")]
+
+    def reset(self):
+        """Forget the tokens."""
+        self.waiting = ()
+
+
+class ScriptedTurnDetector(Scripted):
+    """Takes a turn for over when its text ends with one of `last_words`."""
+
+    seconds = 0.0  # of audio in this utterance
+
+    def __init__(self, last_words, *, fail_at=()):
+        super().__init__(fail_at)
+        self.last_words = tuple(last_words)
+
+    def insert_audio_chunk(self, audio):
+        """Count the audio."""
+        self.seconds += len(audio) / 16_000
+
+    def end_of_turn(self, text):
+        """Return 1 for a turn that is over, else 0."""
+        self.call_model()
+        return float(text.rstrip().endswith(self.last_words))
+
+    def reset(self):
+        """Forget the audio."""
+        self.seconds = 0.0
+
 
 SPANS = (SpeakerSpan("anna", 0.0, 4.9), SpeakerSpan("bert", 4.9, 10.0))
 

@@ -7,9 +7,8 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from session_events import tokens_of
+from session_events import BackendOf, tokens_of
 
-from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core.session import astream
 
 

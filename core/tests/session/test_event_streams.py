@@ -9,10 +9,9 @@ import threading
 
 import numpy as np
 import pytest
-from session_events import tokens_of
+from session_events import BackendOf, tokens_of
 
 from wlk_conformance.testing import silence
-from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
 from wlk_core.session import End, Session, astream, stream
 

@@ -150,7 +150,7 @@ def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
 
     assert 3 == len(failures)
     assert not any(failure.is_final for failure in failures)
-    assert all("scripted to fail" in str(failure.error) for failure in failures)
+    assert all("failed on request" in str(failure.error) for failure in failures)
     assert tokens_of(expected) == tokens_of(events)
 
 

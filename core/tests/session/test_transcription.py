@@ -7,9 +7,9 @@ import wave
 
 import numpy as np
 import pytest
+from session_events import BackendOf
 
 from wlk_conformance.testing import silence
-from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, OptionError
 from wlk_core.segments import Segment
 from wlk_core.session import Transcription, transcribe

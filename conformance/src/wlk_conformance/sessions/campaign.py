@@ -244,11 +244,6 @@ def stopped_session(folder: Path, name: str, *, action: int = 0) -> str:
 def profile_of(under_test: BackendUnderTest) -> Profile:
     """Return what sessions of the backend can contain, from its declaration and its seams."""
     spec, fixed, is_coded = under_test.spec, under_test.stream_options, under_test.is_coded
-    free = [
-        option
-        for option in spec.all_options
-        if option.scope == "stream" and option.name not in fixed and is_coded
-    ]
     backend = under_test.backend
     can_force = under_test.has("language-forcing") and is_coded
     return Profile(
@@ -256,13 +251,10 @@ def profile_of(under_test: BackendUnderTest) -> Profile:
         policies=() if "policy" in fixed else spec.policies,
         languages=spec.languages if can_force and "language" not in fixed else (),
         options={
-            option.name: limits
-            for option in free
-            if not option.policies and len(limits := _limits(option)) > 1
-        },
-        policy_options={
-            policy: {option.name: _limits(option) for option in free if policy in option.policies}
-            for policy in spec.policies
+            option.name: (limits, option.policies or (*spec.policies, None))
+            for option in spec.all_options
+            if option.scope == "stream" and option.name not in fixed and is_coded
+            if len(limits := _limits(option)) > 1
         },
         habits=HABITS if is_coded and isinstance(backend, SupportsHabits) else (),
         # The words of an engine at a server cannot be changed from here.

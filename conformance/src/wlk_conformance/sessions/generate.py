@@ -13,7 +13,7 @@ from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from wlk_conformance.sessions.session import Do
 
@@ -100,8 +100,7 @@ class Profile:
     Attributes:
         is_coded: its engine reads coded audio, which costs almost nothing.
         policies, languages: those that a stream may be opened with; empty for the default.
-        options: values at the limits of each option of a stream.
-        policy_options: the same for options that only some policies take, by policy.
+        options: values at the limits of each option of a stream, and the policies that take it.
         habits: what the engine can imitate.
         has_vocabularies: the words of the engine can be set.
         fixed: arguments of create_processor that every stream has.
@@ -115,8 +114,9 @@ class Profile:
     is_coded: bool = True
     policies: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    options: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
-    policy_options: Mapping[str, Mapping[str, tuple[Any, ...]]] = attrs.field(factory=dict)
+    options: Mapping[str, tuple[tuple[Any, ...], Collection[str | None]]] = attrs.field(
+        factory=dict
+    )
     habits: tuple[str, ...] = ()
     has_vocabularies: bool = False
     fixed: Mapping[str, Any] = attrs.field(factory=dict)
@@ -407,17 +407,13 @@ class _Draw:
         profile, options = self._profile, dict[str, Any]()
         if profile.policies:
             options["policy"] = profile.policies[(self._turn + stream) % len(profile.policies)]
-        if self._chance(self._theme.options):
-            if profile.languages:
-                options["language"] = self._choice(profile.languages)
-            for name, values in profile.options.items():
-                if self._chance(0.5):
-                    options[name] = self._choice(values)
+        if self._chance(self._theme.options) and profile.languages:
+            options["language"] = self._choice(profile.languages)
         policy = profile.fixed.get("policy", options.get("policy"))
-        if not self._habits:  # a word may be mistaken as often as it is cut off: in short ticks
-            for name, values in profile.policy_options.get(policy, {}).items():
-                if self._engine_rng.random() < self._theme.options:
-                    options[name] = self._engine_rng.choice(values)
+        # A word may be mistaken as often as it is cut off, which is in short ticks.
+        for name, (values, policies) in {} if self._habits else profile.options.items():
+            if policy in policies and self._engine_rng.random() < self._theme.options:
+                options[name] = self._engine_rng.choice(values)
         return {**options, **profile.fixed}
 
     def _threads(self) -> bool:

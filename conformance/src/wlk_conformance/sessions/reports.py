@@ -129,14 +129,14 @@ class ReportedTimes:
     def __init__(self) -> None:
         self.processed = 0.0
         self.stable = 0.0
-        self._movers: list[str] = []  # rules of calls that moved the clock since the last flush
+        self._mover: str | None = None  # the rule of the last call that moved the clock
         self._silences = 0
         self._short: tuple[Violation, float] | None = None  # a report below the clock, its time
         self._is_off = False  # samples are missing, of which every later time is a consequence
 
     def moved(self, rule: str) -> None:
         """Note a call that moved the clock, or must not have moved it, by its rule."""
-        self._movers.append(rule)
+        self._mover = rule
         self._silences += rule == "SIL-03"
 
     def counted(self, call: str, seconds: float, expected: float) -> Iterator[Violation]:
@@ -145,7 +145,7 @@ class ReportedTimes:
             return
         self._is_off = True
         yield Violation(
-            self._movers[-1] if self._movers else "IN-01",
+            self._mover or "IN-01",
             f"after {call} audio_seconds is {seconds:.6f}, and {expected:.6f} s were inserted",
             kind="clock",
         )
@@ -158,51 +158,36 @@ class ReportedTimes:
         if not (math.isfinite(processed) and math.isfinite(stable)):
             yield Violation("TIME-03", f"{call} reported processed {processed}, stable {stable}")
             return
-        if processed < self.processed:
-            yield Violation(
-                "TIME-03",
-                f"{call}: processed_up_to went back from {self.processed:.6f} to {processed:.6f} s",
-            )
-        if stable < self.stable:
-            yield Violation(
-                "TIME-03",
-                f"{call}: stable_up_to went back from {self.stable:.6f} to {stable:.6f} s",
-            )
+        for name, value, last in (
+            ("processed", processed, self.processed),
+            ("stable", stable, self.stable),
+        ):
+            if value < last:
+                text = f"{call}: {name}_up_to went back from {last:.6f} to {value:.6f} s"
+                yield Violation("TIME-03", text)
         self.processed, self.stable = max(self.processed, processed), max(self.stable, stable)
-        yield from self._recovered(processed)
+        yield from self.settle(processed)
         if self._is_off:
             return
         if processed > now + ROUNDING:
             yield self._off(call, processed, now)
         elif call in FLUSHES:
-            if processed >= before - ROUNDING:
-                self._movers.clear()
-            elif self._movers:
-                self._short = self._short or (self._off(call, processed, before), before)
-            else:
-                yield self._off(call, processed, before)
+            if processed < before - ROUNDING:
+                self._short = self._off(call, processed, before), before
+            self._mover = None
 
-    def settle(self) -> Iterator[Violation]:
-        """Yield a report below the clock that no later report made good."""
-        short, self._short = self._short, None
-        if short is not None:
-            yield short[0]
-
-    def _recovered(self, processed: float) -> Iterator[Violation]:
-        """Yield TIME-03 for a report below the clock, if the clock itself turns out to be right."""
-        if self._short is None:
-            return
-        violation, expected = self._short
-        self._short = None
-        if processed >= expected - ROUNDING:
-            violation = attrs.evolve(violation, rule="TIME-03")
-        yield violation
+    def settle(self, processed: float = 0.0) -> Iterator[Violation]:
+        """Yield a report below the clock, under TIME-03 if *processed* shows the clock right."""
+        if self._short is not None:
+            (violation, expected), self._short = self._short, None
+            is_right = processed >= expected - ROUNDING
+            yield attrs.evolve(violation, rule="TIME-03") if is_right else violation
 
     def _off(self, call: str, processed: float, expected: float) -> Violation:
-        rule = self._movers[-1] if self._movers else FLUSHES.get(call, "TIME-03")
+        rule = self._mover or FLUSHES.get(call, "TIME-03")
         if rule == "SIL-03" and self._silences >= MANY:
             rule = "SIL-04"
-        self._movers.clear()
+        self._mover = None
         return Violation(
             rule,
             f"{call}: processed_up_to is {processed:.6f} s, expected {expected:.6f} s by the clock "
@@ -222,21 +207,16 @@ class Counters:
     def take(self, stats: Any, call: str, *, made: int = 0, tokens: int = 0) -> Iterator[Violation]:
         """Check *stats*, read after *call*, which made engine calls and committed tokens."""
         yield from self._frozen(stats, call, made, tokens)
-        for name in (*COUNTERS, "busy_seconds"):
+        for name in (*COUNTERS, "busy_seconds", "state_bytes"):
             value, before = getattr(stats, name), self._last.get(name)
+            is_state = name == "state_bytes"  # which may become less
+            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
             if value is None and before:
-                yield Violation("RES-02", f"after {call} {name} is None, was {before}")
-            elif value is not None and value < (before or 0):
-                yield Violation("RES-02", f"after {call} {name} is {value}, was {before or 0}")
+                yield Violation(rule, f"after {call} {name} is None, was {before}")
+            elif value is not None and value < least:
+                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
             if value is not None:
                 self._last[name] = value
-        held = stats.state_bytes
-        if held is not None and held < 0:
-            yield Violation("RES-01", f"after {call} state_bytes is {held}")
-        elif held is None and "state_bytes" in self._last:
-            yield Violation("RES-01", f"after {call} state_bytes is None, and was a number")
-        if held is not None:
-            self._last["state_bytes"] = held
 
     def _frozen(self, stats: Any, call: str, made: int, tokens: int) -> Iterator[Violation]:
         """Yield RES-02 where the engine was called many times and no work was counted."""

@@ -116,15 +116,8 @@ class _Shrinking:
                 size //= 2
 
     def drop_streams(self) -> None:
-        """Keep one stream, or drop each that is not needed."""
-        actions = self.session.actions
-        numbers = sorted({action.stream for action in actions})
-        if len(numbers) == 1:
-            return
-        for number in numbers:
-            if self.keeps(actions=[action for action in actions if action.stream == number]):
-                return
-        for number in numbers:
+        """Drop each stream that is not needed."""
+        for number in sorted({action.stream for action in self.session.actions}):
             self.keeps(actions=[a for a in self.session.actions if a.stream != number])
 
     def drop_runs(self) -> None:

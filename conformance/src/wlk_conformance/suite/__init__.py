@@ -1,7 +1,124 @@
-"""The suite: every rule of the contract, collected into the class that authors subclass."""
+"""The suite: every rule in the class that authors subclass, and ``--explain`` for each of them."""
 
 from __future__ import annotations
 
-from wlk_conformance.suite.conformance import BackendConformance
+from typing import TYPE_CHECKING, Any, ClassVar
 
-__all__ = ["BackendConformance"]
+from wlk_conformance.rules import SUITE_VERSION, rule_tests
+from wlk_conformance.suite.audio_in import AudioRules
+from wlk_conformance.suite.failure import FailureRules
+from wlk_conformance.suite.lifecycle import LifeRules
+from wlk_conformance.suite.packaging import PackagingRules
+from wlk_conformance.suite.quality import QualityRules
+from wlk_conformance.suite.resources import ResourceRules
+from wlk_conformance.suite.sharing import BatchingRules, SharingRules
+from wlk_conformance.suite.silence import SilenceRules
+from wlk_conformance.suite.speakers import SpeakerRules
+from wlk_conformance.suite.text import HypothesisRules, TextRules
+from wlk_conformance.suite.times import TimeRules
+from wlk_core.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["BackendConformance", "check_rules", "explain"]
+
+KINDS = {
+    "G": "any model",
+    "O": "known words",
+    "S": "known speech",
+    "F": "an engine that can be made to fail",
+}
+
+
+class BackendConformance(  # tests run in the order of the contract: the last base first
+    QualityRules,
+    ResourceRules,
+    FailureRules,
+    BatchingRules,
+    SharingRules,
+    LifeRules,
+    SpeakerRules,
+    SilenceRules,
+    TimeRules,
+    HypothesisRules,
+    TextRules,
+    AudioRules,
+    PackagingRules,
+):
+    """
+    The contract, as tests of a backend.
+
+    A test module of the backend contains::
+
+        class TestParakeet(BackendConformance):
+            backend = "parakeet"
+            model = "tests/tiny-model"
+
+    A rule that a backend cannot keep is declared in its spec as a deviation, with the reason.  A
+    subclass that overrides a test is refused.
+
+    Attributes:
+        backend: the name of an installed backend.
+        model: the model to load, None for the spec's default.
+        options: options of the backend and its streams, by name.
+        words: "digits" if the model recognises spoken English digits, or a folder of recordings,
+            each with a .txt of its words; the suite then compares them with what came.  None where
+            the spec's `digit_models` states it.
+        suite: the version of the suite to be judged by; failures of newer rules are advisory.
+
+    """
+
+    backend: ClassVar[str] = ""
+    model: ClassVar[str | None] = None
+    options: ClassVar[dict[str, Any]] = {}
+    words: ClassVar[str | None] = None
+    suite: ClassVar[str] = SUITE_VERSION
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        overridden = sorted(
+            name
+            for name in vars(cls)
+            if name.startswith("test_") and hasattr(BackendConformance, name)
+        )
+        if overridden:
+            raise TypeError(
+                f"{cls.__name__} overrides {', '.join(overridden)}; "
+                "declare a deviation in the backend's spec instead"
+            )
+
+
+def check_rules(ids: Iterable[str]) -> None:
+    """Raise OptionError, naming the rules of the same family, if an id is not in the contract."""
+    known = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
+    for name in ids:
+        if name not in known:
+            family = [rule for rule in known if rule.startswith(name.partition("-")[0].upper())]
+            raise OptionError(
+                f"no rule {name!r} in the contract; expected one of: {', '.join(family or known)}"
+            )
+
+
+def explain(rule_id: str) -> str:
+    """
+    Return what a rule demands, the usual causes of a failure and how to repeat it.
+
+    Raises:
+        OptionError: there is no such rule; the message names those of its family.
+
+    """
+    check_rules([rule_id])
+    lines = [rule_id]
+    for test, _ in rule_tests(BackendConformance):
+        if test.id != rule_id:
+            continue
+        kinds = " or ".join(KINDS[kind] for kind in test.kinds.split(","))
+        declared = f" that declares {test.requires}" if test.requires else ""
+        lines += ["", test.sentence, f"  judged on: {kinds}{declared}"]
+        if test.tier != "contract":
+            lines.append(f"  tier: {test.tier}, with --{test.tier}")
+        lines.append(f"  since: suite {test.since}")
+        lines += ["  usual causes:"] if test.causes else []
+        lines += [f"    - {cause}" for cause in test.causes]
+    return "\n".join([*lines, "", f"repeat it: wlk-conformance BACKEND --rule {rule_id}"])

@@ -38,13 +38,12 @@ class LifeRules:
     def test_a_fresh_stream_commits_nothing(self, wlk: BackendUnderTest) -> None:
         """A fresh processor commits nothing at time 0."""
         driver = wlk.stream()
-        for emission in (driver.process(), driver.process(is_last=True), driver.start_silence()):
-            assert emission.committed == (), f"it committed {emission.committed}"
-            assert (emission.processed_up_to, emission.stable_up_to) == (0.0, 0.0), str(emission)
-        assert not driver.processor.get_buffer().tokens
-        driver.end_silence(5.0)
-        for emission in (driver.process(), driver.process(is_last=True), driver.start_silence()):
-            assert emission.committed == (), f"after a silence it committed {emission.committed}"
+        for _ in range(2):
+            driver.process()  # the monitor of every stream checks what these return
+            driver.process(is_last=True)
+            driver.start_silence()
+            assert not driver.processor.get_buffer().tokens
+            driver.end_silence(5.0)
 
     @rule(
         "LIFE-02",
@@ -109,14 +108,13 @@ class LifeRules:
         driver = wlk.run(stimulus)
         wlk.require_tokens(driver.tokens, stimulus)
         first = driver.records[-1].emission
-        before, calls = driver.processor.stats, _engine_calls(wlk)
-        for _ in range(3):
+        before = driver.processor.stats
+        for _ in range(3):  # the monitor of every stream checks that it calls no engine
             again = driver.finish()
             assert again.committed == (), f"it committed {again.committed[0].text!r} again"
             assert again.processed_up_to == first.processed_up_to
             assert again.stable_up_to == first.stable_up_to
         assert before == driver.processor.stats, "the second finish did work"
-        assert calls == _engine_calls(wlk), "the second finish called the engine"
 
     @rule("LIFE-04", causes=("only finish itself reads the flag it sets",))
     def test_a_finished_stream_accepts_nothing(self, wlk: BackendUnderTest) -> None:
@@ -135,14 +133,11 @@ class LifeRules:
                 driver.feed(wlk.speech(3, seed=2).audio)
                 driver.reset()
                 driver.process()
-            before, calls = driver.processor.stats, _engine_calls(wlk)
+            before = driver.processor.stats
             if seconds is not None:
                 driver.end_silence(seconds)
-            emission = driver.finish()
-            assert emission.committed == (), f"it committed {emission.committed[0].text!r}"
-            check_clock(driver.processed_up_to, seconds or 0.0)
+            driver.finish()  # the monitor of every stream checks that it commits nothing
             assert counted(before) == counted(driver.processor.stats), "the model ran"
-            assert calls == _engine_calls(wlk), "the engine was called"
 
     @rule("LIFE-06", causes=("the clock, the speaker or the prompt survive a reset",))
     def test_reset_gives_a_new_stream(self, wlk: BackendUnderTest) -> None:
@@ -317,10 +312,6 @@ class LifeRules:
         spent = monotonic() - began
         assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
         check_raises(StreamClosed, other.create_processor, "create_processor of a closed backend")
-
-
-def _engine_calls(wlk: BackendUnderTest) -> int | None:
-    return None if wlk.engine_calls is None else wlk.engine_calls.count
 
 
 def _check_threads(before: set[threading.Thread], began: float) -> None:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule, rule_ids
-from wlk_conformance.side_effects import network_blocked, standard_output
+from wlk_conformance.side_effects import network_blocked
 from wlk_conformance.suite.scenes import check_raises
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
@@ -192,16 +192,9 @@ class PackagingRules:
     @rule("PKG-06", causes=("a framework's progress line or a forgotten print",))
     def test_standard_output_belongs_to_the_caller(self, wlk: BackendUnderTest) -> None:
         """Nothing is written to standard output: it carries the caller's results."""
-        stimulus = wlk.speech(3, seed=2)
-        wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
-        with standard_output() as written:
-            other = wlk.another_backend()
-            other.warmup()
-            driver = wlk.run(stimulus, of=other)
-            driver.processor.get_buffer()
-            driver.processor.close()
-        text = written()
-        assert not text, f"written to standard output: {text[:200]!r}"
+        other = wlk.another_backend()  # what any test writes there is found when it ends
+        other.warmup()
+        wlk.run(wlk.speech(3, seed=2), of=other).processor.get_buffer()
 
 
 def _point(wlk: BackendUnderTest) -> str:

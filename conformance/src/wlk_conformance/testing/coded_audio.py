@@ -26,6 +26,7 @@ __all__ = [
     "CELL_SECONDS",
     "CodedToken",
     "DetectedToken",
+    "LoudIsSpeech",
     "encode",
     "read_tokens",
     "script_words",
@@ -59,6 +60,19 @@ class DetectedToken:
     origin: int  #: where the token began
     start: int  #: its first sample in the stretch
     end: int  #: the sample after its last one in the stretch
+
+
+class LoudIsSpeech:
+    """A speech detector for coded audio: any sample that is not zero is speech."""
+
+    frame_samples = 512
+
+    def __call__(self, frame: NDArray[np.float32]) -> float:
+        """Return 1 for speech, 0 for silence."""
+        return float(np.any(frame))
+
+    def reset(self) -> None:
+        """Keep no state."""
 
 
 def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray[np.float32]:

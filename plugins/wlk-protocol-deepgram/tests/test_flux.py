@@ -246,14 +246,6 @@ def test_words_have_times_and_turns_have_languages():
     assert (0.25, 0.5) == (start["words"][0]["start"], start["words"][0]["end"])
 
 
-@pytest.mark.parametrize(("text", "kind"), [("{", "Error"), ("[]", "Error")])
-def test_a_wrong_message_is_answered(text, kind):
-    """Its number follows that of the last message."""
-    (answer,) = open_session().send(text)
-
-    assert (kind, 1) == (answer["type"], answer["sequence_id"])
-
-
 HUSH = ("mark", "wait", "mark")
 ACTIONS = strategies.lists(
     strategies.sampled_from(["word", "guess", "mark", "wait", "silence", "forced", FORCE, QUARTER])

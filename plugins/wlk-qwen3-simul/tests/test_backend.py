@@ -10,7 +10,6 @@ from wlk_core.plugins import LoadedBackend, OptionError
 from wlk_qwen3_simul.backend import open_stream, warmup
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine
-from wlk_qwen3_simul.engine.prompt import ChatPrompt
 from wlk_qwen3_simul.plugin import QWEN3_SIMUL
 
 LANGUAGES = ["de", "en", "es", "fr", "it", "ja", "pt", "zh"]
@@ -29,41 +28,6 @@ def backend(toy, vocabulary):
 def noise(seed):
     """Return three seconds of noise, different for each seed."""
     return np.random.default_rng(seed).normal(size=3 * RATE).astype(np.float32) * 0.1
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_streams_with_eight_languages_each_force_and_report_their_own(backend, vocabulary, policy):
-    """Every forward forces the header of its stream's own language, whichever ran before."""
-    network, forced, stepping = backend.engine.network, {code: [] for code in LANGUAGES}, []
-    forward = network.forward
-
-    def record(kv_cache, parts, **arguments):
-        if len(parts[-1]) > 1:  # not a single step: the ids after the audio
-            forced[stepping[-1]].append(list(parts[-1]))
-        return forward(kv_cache, parts, **arguments)
-
-    network.forward = record
-    streams = {
-        code: backend.create_processor(language=code, policy=policy, max_new_tokens=24)
-        for code in LANGUAGES
-    }
-    tokens = {code: [] for code in LANGUAGES}
-    for part in range(3):
-        for code, stream in streams.items():
-            stepping.append(code)
-            audio = noise(LANGUAGES.index(code))[part * RATE : (part + 1) * RATE]
-            stream.insert_audio_chunk(audio)
-            tokens[code] += stream.process_iter().committed
-    for code, stream in streams.items():
-        stepping.append(code)
-        tokens[code] += stream.finish().committed
-
-    prompt = ChatPrompt.build(vocabulary)
-    for code in LANGUAGES:
-        assert {code} == {token.detected_language for token in tokens[code]}
-        front = [*prompt.after_audio, *prompt.header(code)]
-        assert forced[code]
-        assert all(front == ids[: len(front)] for ids in forced[code])
 
 
 def test_warmup_forces_a_word(backend, vocabulary):

@@ -11,8 +11,6 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import OptionError, load_backend
 from wlk_qwen3_simul.checkpoint import BUNDLED
-from wlk_qwen3_simul.engine.decoder import transcribe
-from wlk_qwen3_simul.engine.engine import DecodingOptions
 
 pytestmark = pytest.mark.skipif(
     not (BUNDLED["digits"] / "config.json").is_file(), reason="the digits checkpoint is not built"
@@ -35,33 +33,6 @@ def stream(backend, audio, *, chunk=16_000, **options):
         driver.drain()
     driver.finish()
     return driver
-
-
-def committed(driver):
-    """Return the texts and times of the committed tokens."""
-    return [(token.text, token.start, token.end) for token in driver.tokens]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-def test_both_frameworks_commit_the_words_of_one_decoding(backend, policy):
-    """In float32, text, times and work are the same on both frameworks, whatever the policy."""
-    pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
-    pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
-    clip = connected_digits(12, seed=2, gap=(0.1, 0.5))  # short, so that the buffer is not cut
-    with load_backend("qwen3-mlx-simul", "digits") as other:
-        on_torch, on_mlx = (stream(each, clip.audio, policy=policy) for each in (backend, other))
-    whole = transcribe(
-        clip.audio, engine=backend.engine, options=DecodingOptions(), prompt="", language="en"
-    )
-
-    assert clip.text == "".join(word.text for word in whole.words) == on_torch.text
-    assert committed(on_torch) == committed(on_mlx)
-    for ours, theirs in zip(on_torch.tokens, on_mlx.tokens, strict=True):
-        assert ours.probability == pytest.approx(theirs.probability, abs=1e-3)
-    torch_stats, mlx_stats = on_torch.processor.stats, on_mlx.processor.stats
-    assert torch_stats.encoder_frames == mlx_stats.encoder_frames
-    assert torch_stats.decoder_positions == mlx_stats.decoder_positions
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core import ModelNotFoundError
+from wlk_core import ModelNotFoundError, OptionError
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
@@ -27,6 +27,13 @@ def test_a_checkpoint_declares_its_arithmetic_and_delays(model):
     settings = read(model)
 
     assert ("tiny", "float32", (240, 480)) == (settings.name, settings.dtype, settings.delays_ms)
+
+
+@pytest.mark.parametrize("delay_ms", [800, 100])
+def test_a_delay_that_it_was_not_trained_for_is_refused(model, delay_ms):
+    """The message gives those that it was trained for."""
+    with pytest.raises(OptionError, match="trained for a delay_ms of 240, 480"):
+        read(model).delay_steps(delay_ms)
 
 
 def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):

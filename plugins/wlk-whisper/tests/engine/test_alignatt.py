@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import attrs
 from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import StreamDriver
-from wlk_core.plugins import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
-from wlk_core.streaming import AlignAtt, Word
+from wlk_core.plugins import AlignedWord, WorkCounters
+from wlk_core.streaming import Word
 from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
@@ -292,36 +289,3 @@ def test_punctuation_after_a_committed_word_is_a_word_of_its_own():
     hypothesis = run(ScriptedEngine(script), 3.0, context=committed(script[:1]))
 
     assert [",", " two"] == texts(hypothesis)
-
-
-@pytest.mark.parametrize("chunk", [0.1, 1.0, 30.0])
-def test_a_stream_commits_the_whole_script_once_whatever_the_chunks(chunk):
-    """Two minutes through a bounded buffer: cut, forced and prompted, every word comes once."""
-    text = " one two three four five six seven eight nine zero" * 20
-    script = sentence(text, every=30)
-    engine = ScriptedEngine(script, begin_suppress_tokens=())
-    options = DecodingOptions(context="fitted")
-
-    def decoder(audio, **state):
-        passes = transcribe_aligned(audio, engine=engine, options=options, **state)
-        return run_alone(engine.network, passes)
-
-    driver = StreamDriver(
-        OnlineStream(
-            partial(
-                AlignAttRecognizer,
-                decoder,
-                policy=AlignAtt(border_frames=25, rewind_frames=200),
-                frame_samples=SAMPLES_PER_ENCODER_FRAME,
-                language="en",
-                buffer_seconds=6.0,
-            )
-        )
-    )
-    driver.feed(ramp(0, 122 * RATE), chunk_seconds=chunk)
-    driver.finish()
-
-    assert text.strip() == driver.text
-    assert [entry.frame / 50 for entry in script] == pytest.approx(
-        [(token.start + token.end) / 2 for token in driver.tokens], abs=0.4
-    )

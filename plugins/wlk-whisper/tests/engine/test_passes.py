@@ -7,7 +7,6 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
-import pytest
 
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
@@ -17,7 +16,6 @@ from wlk_whisper.engine.network import (
     DecoderOutput,
     EncoderPass,
     Rounding,
-    run,
     run_alone,
     run_together,
 )
@@ -148,23 +146,3 @@ def test_a_choice_that_is_too_close_is_made_again_alone(toy):
     assert [0, 1] == begun
     assert 4 == answers[0]
     assert choices(run_alone(network, other())) == choices(answers[1])
-
-
-def test_what_a_call_raises_is_raised_for_the_batch(toy):
-    """The caller makes each call again alone, so that the error reaches its own stream."""
-    network = toy()
-
-    def broken():
-        yield EncoderPass(features=np.zeros((80, 8), dtype=np.float32))
-        raise ValueError("a fault")
-
-    with pytest.raises(ValueError, match="a fault"):
-        run_together(network, NoisyBatch(network), [partial(search, network), broken])
-
-
-def test_a_network_without_batches_runs_each_call_alone(toy):
-    """MLX and half precision have none."""
-    network = toy()
-    answers = run(network, [partial(search, network)] * 2)
-
-    assert [choices(run_alone(network, search(network)))] * 2 == list(map(choices, answers))

@@ -292,7 +292,7 @@ def lowest_qwen3(session: nox.Session) -> None:
     session.install(declared.replace(">=", "=="), *_group("test"))
     session.install(*_sources("core", "conformance", "plugins/wlk-qwen3-simul"))
     tests = path / "tests"
-    _pytest(session, str(tests / "torch/test_network.py"), str(tests / "test_checkpoint.py"))
+    _pytest(session, str(tests / "test_networks.py"), str(tests / "test_checkpoint.py"))
 
 
 @nox.session(python=NEWER_PYTHONS[-1], tags=["matrix"], default=False)

@@ -86,7 +86,7 @@ MLX_AUDIO = {
 
 @pytest.mark.parametrize(("name", "ours"), MLX_AUDIO.items(), ids=MLX_AUDIO)
 def test_names_of_mlx_audio_are_known(name, ours):
-    """They are written out, because no package here has them; the next tests ask their makers'."""
+    """No package of the test environments has these names, so they are written out."""
     weight = module_weight(f"{name}.weight")
 
     assert (f"{ours}.weight", "mlx-audio") == (weight.name, weight.layout)

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import base64
 import json
 
 import numpy as np
 import pytest
 
-from wlk_core.plugins import Word
 from wlk_realtime.engine.marks import MarksDialect
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
 from wlk_realtime.engine.requests import SessionConfig
@@ -60,34 +58,6 @@ def test_a_session_is_configured_with_model_language_and_prompt():
     assert ("session.update", ["wlk.marks"]) == (message["type"], message["session"]["include"])
     assert {"model": "small", "language": "de", "prompt": "names"} == source["transcription"]
     assert (FORMAT, None) == (source["format"], source["turn_detection"])
-
-
-def test_a_request_is_audio_a_commit_and_a_mark(dialect):
-    """Samples are sent as they are, to the last bit."""
-    dialect.receive(marked())
-
-    append, commit, mark = map(json.loads, dialect.send(SECOND, is_last=True))
-
-    assert SECOND.tobytes() == base64.b64decode(append["audio"])
-    assert "input_audio_buffer.commit" == commit["type"]
-    assert {"type": "wlk.mark", "id": "2"} == mark
-    assert not dialect.is_answered
-
-
-def test_an_answer_has_words_hypothesis_and_counters(dialect):
-    """The words come once."""
-    dialect.receive(marked(words=[(0.1, 0.4, " one")], hypothesis=[(0.5, 0.9, " two")], upto=0.75))
-
-    decoded = dialect.take()
-
-    assert dialect.is_answered
-    assert (Word(0.1, 0.4, " one", 0.5),) == decoded.words
-    assert (Word(0.5, 0.9, " two", 0.5),) == decoded.hypothesis
-    assert (12_000, "en", 7, 1) == (
-        decoded.processed_samples, decoded.language, decoded.state_bytes, decoded.misplaced_words,
-    )  # fmt: skip
-    assert 100 == decoded.work.encoder_frames
-    assert () == dialect.take().words
 
 
 @pytest.mark.parametrize(

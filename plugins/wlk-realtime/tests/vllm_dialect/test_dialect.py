@@ -51,18 +51,6 @@ def dialect():
     return dialect
 
 
-def test_a_session_names_its_model():
-    """At the top level; it is open with the greeting, because nothing is acknowledged."""
-    dialect = VllmDialect(SERVER)
-
-    assert [{"type": "session.update", "model": "voxtral"}] == list(
-        map(json.loads, dialect.begin())
-    )
-    assert not dialect.is_ready
-    dialect.receive(event("session.created", id="sess-1", created=1))
-    assert dialect.is_ready
-
-
 def test_audio_is_sent_as_integers_in_whole_steps(dialect):
     """Louder samples are clipped, and silence completes the last step."""
     audio = np.array([0.5, -0.5, 2.0, -2.0], np.float32)
@@ -72,37 +60,6 @@ def test_audio_is_sent_as_integers_in_whole_steps(dialect):
     sent = np.frombuffer(base64.b64decode(append["audio"]), "<i2")
     assert STEP == len(sent)
     assert [16_384, -16_384, 32_767, -32_768, 0] == sent[:5].tolist()
-
-
-def test_a_request_is_answered_when_no_text_can_come(dialect):
-    """The text of a step needs the delay and the begin of the step after it."""
-    dialect.send(steps(9), is_last=False)
-    dialect.receive(delta())
-    is_early = dialect.is_answered
-    dialect.receive(delta())
-
-    assert (False, True) == (is_early, dialect.is_answered)
-    assert 8 * STEP == dialect.take().processed_samples
-
-
-def test_audio_after_the_end_waits_until_the_generation_is_done():
-    """VLLM would drop it."""
-    short = VllmServer(
-        model="voxtral", is_timed=True, prompt_steps=39, extra_steps=10, max_model_len=49 + 125
-    )
-    dialect = VllmDialect(short)
-    sent = kinds(dialect.send(steps(130), is_last=True))
-    for _ in range(135):
-        dialect.receive(delta())
-    more = kinds(dialect.receive(done(135)))
-
-    assert [("commit", False), ("append", False), ("commit", True)] == sent == more
-    assert not dialect.is_answered
-    for _ in range(15):
-        dialect.receive(delta())
-    assert [] == dialect.receive(done(15))
-    assert dialect.is_answered
-    assert 130 * STEP == dialect.take().processed_samples
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from bursts import DELAY_STEPS, STEP, spoken, true_end
+from bursts import BURSTS, DELAY_STEPS, STEP, UTTERANCE, fed, spoken, true_end
 import numpy as np
 import pytest
 from small_server import SmallVllm
@@ -12,9 +12,6 @@ from web_sockets import running
 
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, OptionError
-
-BURSTS = ((0.5, 0.9), (1.2, 1.75), (2.4, 3.01))
-UTTERANCE = spoken(*BURSTS, seconds=3.5)
 
 
 @contextmanager
@@ -27,16 +24,6 @@ def stream_at(server, **options):
         stream = backend.create_processor()
         yield stream
         stream.close()
-
-
-def fed(stream, audio, *, chunk=4000):
-    """Return the tokens that come while *audio* is inserted in chunks of so many samples."""
-    tokens = []
-    for first in range(0, len(audio), chunk):
-        stream.insert_audio_chunk(audio[first : first + chunk])
-        committed, _ = stream.process_iter()
-        tokens += committed
-    return tokens
 
 
 def times(tokens):

@@ -115,18 +115,6 @@ def test_any_group_of_calls_has_the_choices_of_each_alone(toy, group, seed, is_n
     assert max(batch.widths) == len(group)
 
 
-def test_a_call_that_has_ended_leaves_the_batch(toy):
-    """Later passes have the calls that go on, and no others."""
-    network = toy()
-    batch = NoisyBatch(network)
-    run_together(
-        network, batch, [partial(search, network, budget=budget) for budget in (1, 3, 3, 5)]
-    )
-
-    assert [4, 4, 3, 3] == batch.widths[:4]
-    assert batch.widths[4:] in ([1], [1, 1])
-
-
 def test_a_choice_that_is_too_close_is_made_again_alone(toy):
     """The other calls of the batch go on."""
     network = toy()

@@ -13,9 +13,9 @@ from mlx import nn  # noqa: E402 -- only with MLX
 from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
 from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
 
-from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend  # noqa: E402 -- after the import that may skip
+from wlk_core import BackendUnavailable, ModelNotFoundError  # noqa: E402 -- after the import that may skip
 from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
-from wlk_whisper.mlx.checkpoint import convert_config, convert_weights, load_model  # noqa: E402 -- needs MLX
+from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
 from wlk_whisper_digits import checkpoint_directory  # noqa: E402 -- as above
 
@@ -196,25 +196,3 @@ def test_parts_that_mlx_whisper_does_not_compute_are_refused(tmp_path, key, valu
 
     with pytest.raises(ModelNotFoundError, match=f"{key}=.*MLX runs"):
         load_model(tmp_path, dtype=mx.float32)
-
-
-@pytest.mark.parametrize(
-    "heads",
-    [[[7, 0], [25, 6]], [[layer, head] for layer in (2, 3) for head in range(4)]],
-    ids=["a parent's", "a converter's default"],
-)
-def test_uninformative_heads_leave_local_agreement_and_the_option(tmp_path, heads):
-    """A distilled model is loaded; only AlignAtt needs known heads."""
-    saved = convert_weights(mx.load(str(DIGITS / "model.safetensors")))
-    mx.save_safetensors(
-        str(tmp_path / "weights.safetensors"), saved | {"alignment_heads": mx.array(heads)}
-    )
-    config = convert_config(json.loads((DIGITS / "config.json").read_text(encoding="utf-8")))
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-
-    with load_backend("mlx-whisper", str(tmp_path)) as distilled:
-        assert distilled.create_processor(policy="local-agreement")
-        with pytest.raises(OptionError, match=r"policy=alignatt.*alignment_heads=.*local-agree"):
-            distilled.create_processor(policy="alignatt")
-    with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0,3.1") as named:
-        assert named.create_processor(policy="alignatt")

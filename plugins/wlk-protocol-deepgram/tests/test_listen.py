@@ -113,20 +113,6 @@ def test_words_have_speakers_from_0_and_results_have_languages():
     assert not any("speaker" in word for word in found[1]["words"])
 
 
-def test_a_finalize_is_answered_with_the_last_words():
-    """Also where there are none, and where no audio came."""
-    session = open_session()
-    early = session.send(FINALIZE)
-    session.send(SECOND, FINALIZE)
-    messages = session.happen(Commit((token("zero"),), 1.0), Endpoint(1.0, "commit", 1.0))
-    session.send(SECOND, FINALIZE)
-    messages += session.happen(Endpoint(2.0, "commit", 2.0))
-
-    assert [""] == transcripts(early)
-    assert ["zero", ""] == transcripts(messages)
-    assert all(message["from_finalize"] for message in (*early, *messages))
-
-
 def test_a_close_brings_the_last_words_and_then_the_metadata():
     """An empty frame closes as well."""
     for end in (CLOSE, b""):

@@ -68,6 +68,20 @@ def test_a_window_without_speech_has_no_words(probability, words):
     assert "en" == hypothesis.language
 
 
+@pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.1, False)])
+def test_a_probability_of_no_speech_at_its_threshold_is_refused_in_a_common_pass(
+    probability, is_close
+):
+    """Alone, every probability decides."""
+    network = ScriptedNetwork(sentence(" one"), no_speech_prob=probability)
+    network.rounding = Rounding(margin=0.5)
+    if is_close:
+        with pytest.raises(ChoiceTooClose):
+            run(network)
+    else:
+        assert run(network).words
+
+
 def test_the_language_is_detected_among_those_of_the_checkpoint():
     """The likeliest of them is forced and reported."""
     network = ScriptedNetwork(sentence(" one"), languages=("fr", "de", "en"))

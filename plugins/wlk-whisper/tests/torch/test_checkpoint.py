@@ -71,12 +71,6 @@ def pickle_weights(directory):
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
 
 
-def truncate_weights(directory):
-    """Cut the weights."""
-    content = (directory / "model.safetensors").read_bytes()
-    (directory / "model.safetensors").write_bytes(content[: len(content) // 2])
-
-
 def rename_weight(directory):
     """Leave a weight out and add another."""
     state = load_file(directory / "model.safetensors")
@@ -97,20 +91,19 @@ def widen_weight(directory):
     [
         (remove("model.safetensors"), "wlk-core pull base --backend whisper"),
         (pickle_weights, r"pytorch_model\.bin: pickled weights can run code.*save_pretrained"),
-        (truncate_weights, "is damaged"),
         (rename_weight, r"Missing.*layers\.0\.fc1\.weight.*Unexpected.*lm_head\.weight"),
-        (configure(decoder_ffn_dim=128), r"has decoder_ffn_dim=128, and the weights have 256"),
         (widen_weight, r"size mismatch for .*fc2\.weight"),
         (configure(model_type="wav2vec2"), "model_type='wav2vec2'"),
         (
             configure(decoder_attention_heads=7),
             "decoder_attention_heads to divide the width 64, got 7",
         ),
-        (configure(activation_function="wave"), "does not describe a Whisper: .*wave"),
         (remove("tokenizer.json"), r"tokenizer\.json is missing; .*or copy"),
     ],
-    ids=["no weights", "a pickle", "cut off", "other names", "other sizes", "another matrix",
-         "another model", "heads", "activation", "no tokenizer"],
+    ids=[
+        "no weights", "a pickle", "other names", "another matrix", "another model", "heads",
+        "no tokenizer",
+    ],
 )  # fmt: skip
 def test_an_invalid_model_is_named(copied, damage, message):
     """Never random weights, never a pickle: one line has the reason and the remedy."""

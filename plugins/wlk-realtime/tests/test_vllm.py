@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from bursts import BURSTS, DELAY_STEPS, STEP, UTTERANCE, fed, spoken, true_end
 import numpy as np
 import pytest
-from small_server import SmallVllm
+from small_vllm import SmallVllm
 from web_sockets import running
 
 from wlk_core import load_backend

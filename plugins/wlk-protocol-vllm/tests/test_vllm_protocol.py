@@ -102,14 +102,6 @@ def test_the_joined_deltas_are_the_text(client):
     assert 3 == done["usage"]["completion_tokens"]
 
 
-def test_text_before_the_first_commit_waits_for_it(client):
-    """Audio may come before the commit that starts."""
-    client.send(APPEND)
-
-    assert [] == client.happen(commit(" zero"))
-    assert [{"type": "transcription.delta", "delta": " zero"}] == client.send(START)
-
-
 def test_no_audio_is_done_at_once(client):
     """Its text is empty."""
     (done,) = client.send(START, FINAL)

@@ -127,17 +127,6 @@ def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(cl
     assert 16_000 == client.audio.samples
 
 
-def test_another_command_follows_on_the_same_connection(client):
-    """It has a stream of its own, and its times begin with it."""
-    client.happen(commit("zero"), Endpoint(1.0, "silence", 1.0))
-    client.send(STOP, START, CHUNK)
-    messages = client.happen(SpeechStarted(0.25, 0.5), commit("one"))
-    client.send(STOP)
-
-    assert 250 == messages[0]["data"]["timestamp"]
-    assert ["one"] == transcripts(client.happen(STOPPED))
-
-
 def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdown(client):
     """The end of the first stream is not that of the second."""
     client.send(STOP, SETTINGS, START, CHUNK)

@@ -94,15 +94,6 @@ def test_the_audio_arrives_unchanged(load, server):
     np.testing.assert_allclose(request.audio, np.clip(audio, -1.0, 1.0), atol=1 / 32768)
 
 
-def test_a_warmup_is_a_second_of_silence(load, server):
-    """It costs little and tests URL, key and model."""
-    load().warmup()
-    (request,) = server.accepted
-
-    assert 16_000 == len(request.audio)
-    assert not request.audio.any()
-
-
 def test_a_connection_without_encryption_is_a_warning(server, caplog):
     """Requests to this machine are not, because nobody else reads them."""
     load_backend("openai-api", base_url="http://there.example/v1").close()

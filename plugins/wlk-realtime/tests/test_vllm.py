@@ -128,27 +128,6 @@ def test_what_is_declared_is_what_the_handshake_showed():
     assert () == spec.languages
 
 
-@pytest.mark.parametrize(
-    ("server", "model", "options", "message"),
-    [
-        (SmallVllm(), "#large", {}, "does not exist"),
-        (SmallVllm(), "", {"dialect": "openai"}, "leave the option dialect out"),
-        (SmallVllm(max_model_len=100), "", {}, "--max-model-len"),
-    ],
-)
-def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
-    """One line with the address."""
-    with (
-        running(server) as url,
-        load_backend("realtime", url + model, **options) as backend,
-        pytest.raises(BackendError, match=message) as raised,
-    ):
-        backend.warmup()
-
-    assert url in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
 def test_a_generation_that_ends_by_itself_is_decoded_again():
     """Where the list of models has no limit: a retryable error, after which no word is lost."""
     bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(20)]

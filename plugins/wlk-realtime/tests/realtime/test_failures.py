@@ -14,6 +14,7 @@ import numpy as np
 from openai_server import SmallOpenAi
 import pytest
 from server_process import ServerProcess
+from small_vllm import SmallVllm
 from web_sockets import listening, running
 
 from wlk_core import load_backend
@@ -165,6 +166,24 @@ def test_a_server_that_cannot_be_used_is_one_line(server, remedy, is_retryable, 
             assert remedy in str(error)
             assert is_retryable == error.retryable
             assert bool(options) == error.is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("server", "model", "options", "message"),
+    [
+        (SmallOpenAi(has_detection=True), "", {}, "without turn detection"),
+        (SmallOpenAi(), "", {"dialect": "vllm"}, "leave the option dialect out"),
+        (SmallVllm(), "", {"dialect": "openai"}, "leave the option dialect out"),
+        (SmallVllm(), "#large", {}, "does not exist"),
+        (SmallVllm(max_model_len=100), "", {}, "--max-model-len"),
+    ],
+)
+def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
+    """It is refused before audio is sent."""
+    with running(server) as url:
+        assert message in str(failure(url + model, **options))
+
+    assert [] == getattr(server, "items", [])
 
 
 WORD = {"text": " one", "start": 0.1, "end": 0.2, "probability": None}

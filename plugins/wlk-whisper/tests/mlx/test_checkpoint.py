@@ -93,33 +93,22 @@ def test_packed_weights_count_with_all_their_bytes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("bits", [4, 8])
 def test_a_quantised_model_stays_close(tmp_path, bits):
     """Its weights stay quantised; everything else runs in the requested type."""
-    whisper = small_model()
-    full = MlxNetwork(
-        load_model(save(tmp_path), dtype=mx.float32)[0],
-        alignment_heads=((1, 0),),
-        stream=STREAM,
-        dtype=mx.float32,
-    )
+    exact, whisper = load_model(save(tmp_path), dtype=mx.float32)[0], small_model()
     nn.quantize(whisper, group_size=64, bits=bits)
     save(tmp_path, whisper, config=SMALL | {"quantization": {"group_size": 64, "bits": bits}})
-    loaded = load_model(tmp_path, dtype=mx.float32)[0]
-    quantised = MlxNetwork(
-        loaded,
-        alignment_heads=((1, 0),),
-        stream=STREAM,
-        dtype=mx.float32,
-    )
+    coarse = load_model(tmp_path, dtype=mx.float32)[0]
     features = np.random.default_rng(1).normal(size=(80, 100)).astype(np.float32)
-    coarse, exact = (
-        network.new_decoder(network.encode(features)).forward(
-            np.array([[5, 6, 7]]), output_attention=True
-        )
-        for network in (quantised, full)
-    )
+    outputs = []
+    for model in (exact, coarse):
+        heads = {"alignment_heads": ((1, 0),)}
+        network = MlxNetwork(model, **heads, stream=STREAM, dtype=mx.float32)
+        decoder = network.new_decoder(network.encode(features))
+        outputs.append(decoder.forward(np.array([[5, 6, 7]]), output_attention=True))
+    full, quantised = outputs
 
-    assert mx.uint32 == parameters(loaded)["decoder.token_embedding.weight"].dtype
-    np.testing.assert_allclose(coarse.cross_attention, exact.cross_attention, rtol=0, atol=0.05)
-    correlation = np.corrcoef(coarse.logits.ravel(), exact.logits.ravel())[0, 1]
+    assert mx.uint32 == parameters(coarse)["decoder.token_embedding.weight"].dtype
+    np.testing.assert_allclose(quantised.cross_attention, full.cross_attention, rtol=0, atol=0.05)
+    correlation = np.corrcoef(quantised.logits.ravel(), full.logits.ravel())[0, 1]
     assert correlation > (0.9 if bits == 4 else 0.99)
 
 

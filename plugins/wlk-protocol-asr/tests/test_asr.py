@@ -9,14 +9,12 @@ from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
 
-from wlk_conformance.protocols import PlayedSession, SilentStream
-from wlk_core.errors import BackendError
+from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
 from wlk_core.session import (
     Commit,
     End,
     Endpoint,
-    Failure,
     HypothesisChange,
     Lag,
     SilenceSpan,
@@ -26,7 +24,23 @@ from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript
 from wlk_protocol_asr.routes import wlk_protocols
 from wlk_serve.protocols import RequestError
 
-from .client import CLIENTS
+
+def text(messages):
+    """Return the text of the last state in mode "full"."""
+    states = [message for message in messages if "lines" in message]
+    return " ".join(line["text"] for state in states[-1:] for line in state["lines"])
+
+
+CLIENT = Client(
+    route=wlk_protocols()[0], audio=lambda part: [part], end=[b""], part_bytes=1, text=text
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_every_protocol_is_kept(rule):
+    """PRO rules: docs/protocols.md."""
+    assert None is RULES[rule][1](CLIENT)
+
 
 SECOND = bytes(32_000)
 END = End(audio_time=9.0, stats=StreamStats(), latency=None)
@@ -35,7 +49,7 @@ END = End(audio_time=9.0, stats=StreamStats(), latency=None)
 
 def open_session(*, is_diff=False):
     """Return a session of a client, over a stream of which nothing comes."""
-    client = attrs.evolve(CLIENTS["full"], query="mode=diff" if is_diff else "")
+    client = attrs.evolve(CLIENT, query="mode=diff" if is_diff else "")
     return PlayedSession(client, SilentStream)
 
 
@@ -170,14 +184,6 @@ def test_no_audio_is_ready_to_stop_at_once():
     assert [] == [*client.send(b""), *client.protocol.end()]
 
 
-def test_samples_may_be_cut_between_messages():
-    """No byte is lost."""
-    client = open_session()
-    client.send(SECOND[:333], SECOND[333:])
-
-    assert 16_000 == client.audio.samples
-
-
 @pytest.mark.parametrize("data", [b"\x1aE\xdf\xa3webm", b"RIFF....WAVE"])
 def test_a_container_is_refused_with_what_was_expected(data):
     """It would be noise."""
@@ -187,23 +193,6 @@ def test_a_container_is_refused_with_what_was_expected(data):
     assert "16-bit samples" in error["error"]
     assert "ready_to_stop" == ready["type"]
     assert 0 == client.audio.samples
-
-
-def test_a_text_is_an_error_and_the_session_goes_on(client):
-    """WhisperLiveKit's own server ends there."""
-    (error,) = client.send("config")
-
-    assert "error" == error["status"]
-    assert not client.audio.is_over
-
-
-def test_a_failure_keeps_the_lines(client):
-    """Its cause stays in the log."""
-    client.happen(commit("zero"))
-    (state,) = client.happen(Failure(BackendError("GPU 0 is lost"), True, 1.0))
-
-    assert ("error", [(1, "zero")]) == (state["status"], texts(state))
-    assert "GPU" not in state["error"]
 
 
 WORDS = strategies.lists(strategies.sampled_from(["word", "pause", "anna", "ben"]), max_size=300)

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from wlk_conformance.protocols import CARD, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Endpoint, HypothesisChange, Marked
+from wlk_core.session import Commit, Endpoint, HypothesisChange, Marked
 from wlk_core.tokens import ASRToken, Transcript
 from wlk_protocol_deepgram.query import FluxQuery
 from wlk_serve.protocols import RequestError
@@ -81,20 +81,6 @@ def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
     assert 1 == session.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"]
 
 
-def test_a_turn_that_goes_on_is_resumed():
-    """Once, with the words that came."""
-    session = open_session()
-    session.send(QUARTER)
-    session.happen(Commit((token("zero", 0.5),), 0.8), mark(0.8), mark(1.0))
-    messages = session.happen(
-        Commit((token("one", 1.5),), 1.6), mark(1.6), Endpoint(1.5, "silence", 2.5)
-    )
-
-    assert [("TurnResumed", "zero one"), ("Update", "zero one"), ("EndOfTurn", "zero one")] == (
-        events(messages)
-    )
-
-
 @pytest.mark.parametrize(
     ("passed", "names"),
     [
@@ -142,17 +128,6 @@ def test_a_turn_can_be_forced_to_end():
 
     assert "manual" == messages[-1]["trigger"]
     assert [] == nothing
-
-
-def test_a_close_brings_the_end_of_the_last_turn():
-    """Then the socket closes."""
-    session = open_session()
-    session.send(QUARTER, CLOSE)
-    end = End(audio_time=0.5, stats=StreamStats(), latency=None)
-    messages = session.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "end", 0.5), end)
-
-    assert [("StartOfTurn", "zero"), ("EndOfTurn", "zero")] == events(messages)
-    assert session.audio.is_over
 
 
 @pytest.mark.parametrize(
@@ -244,14 +219,6 @@ def test_words_have_times_and_turns_have_languages():
 
     assert ["en", "fr"] == start["languages"]
     assert (0.25, 0.5) == (start["words"][0]["start"], start["words"][0]["end"])
-
-
-@pytest.mark.parametrize(("text", "kind"), [("{", "Error"), ("[]", "Error")])
-def test_a_wrong_message_is_answered(text, kind):
-    """Its number follows that of the last message."""
-    (answer,) = open_session().send(text)
-
-    assert (kind, 1) == (answer["type"], answer["sequence_id"])
 
 
 HUSH = ("mark", "wait", "mark")

@@ -8,15 +8,22 @@ from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
 
-from wlk_conformance.protocols import CARD, PlayedSession, SilentStream
-from wlk_core.errors import BackendError
+from wlk_conformance.protocols import CARD, RULES, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Endpoint, Failure, HypothesisChange, SpeechStarted
+from wlk_core.session import Commit, End, Endpoint, HypothesisChange, SpeechStarted
 from wlk_core.tokens import ASRToken, Transcript
 from wlk_protocol_deepgram.query import ListenQuery
 from wlk_serve.protocols import RequestError
 
-from .client import AUDIO, LISTEN, client, final_text
+from .client import AUDIO, CLIENTS, LISTEN, client, final_text
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_every_protocol_is_kept(rule, client):
+    """PRO rules: docs/protocols.md; of both versions."""
+    assert None is RULES[rule][1](client)
+
 
 SECOND = bytes(32_000)
 FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
@@ -106,20 +113,6 @@ def test_words_have_speakers_from_0_and_results_have_languages():
     assert not any("speaker" in word for word in found[1]["words"])
 
 
-def test_a_finalize_is_answered_with_the_last_words():
-    """Also where there are none, and where no audio came."""
-    session = open_session()
-    early = session.send(FINALIZE)
-    session.send(SECOND, FINALIZE)
-    messages = session.happen(Commit((token("zero"),), 1.0), Endpoint(1.0, "commit", 1.0))
-    session.send(SECOND, FINALIZE)
-    messages += session.happen(Endpoint(2.0, "commit", 2.0))
-
-    assert [""] == transcripts(early)
-    assert ["zero", ""] == transcripts(messages)
-    assert all(message["from_finalize"] for message in (*early, *messages))
-
-
 def test_a_close_brings_the_last_words_and_then_the_metadata():
     """An empty frame closes as well."""
     for end in (CLOSE, b""):
@@ -153,14 +146,6 @@ def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_aud
     assert [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}] == later
 
 
-def test_samples_may_be_cut_between_frames():
-    """No byte is lost."""
-    session = open_session()
-    session.send(SECOND[:333], SECOND[333:1000], SECOND[1000:])
-
-    assert 16_000 == session.audio.samples
-
-
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "Configure"}', "\0"])
 def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     """In Deepgram's shape."""
@@ -169,18 +154,6 @@ def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
 
     assert ("Error", "INVALID_MESSAGE") == (error["type"], error["variant"])
     assert not session.audio.is_over
-
-
-def test_a_failure_of_the_engine_is_an_error_without_its_cause():
-    """The words before it are kept."""
-    session = open_session()
-    session.send(SECOND)
-    messages = session.happen(
-        Commit((token("zero"),), 1.0), Failure(BackendError("GPU 0 is lost"), True, 1.0), END
-    )
-
-    assert ["Error", "Results"] == [message["type"] for message in messages]
-    assert "GPU" not in messages[0]["description"]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,42 @@ import json
 from hypothesis import given, strategies
 import pytest
 
-from wlk_conformance.protocols import PlayedSession, SilentStream
-from wlk_core.errors import BackendError
+from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Endpoint, Failure
+from wlk_core.session import Commit, End, Endpoint
 from wlk_core.tokens import ASRToken
+from wlk_protocol_vllm.routes import wlk_protocols
 
-from .client import CLIENTS
+
+def append(part):
+    """Return the message of a part of the audio."""
+    audio = base64.b64encode(part).decode()
+    return [json.dumps({"type": "input_audio_buffer.append", "audio": audio})]
+
+
+def text(messages):
+    """Return the joined texts of all transcriptions."""
+    done = [message for message in messages if message["type"] == "transcription.done"]
+    return " ".join(message["text"] for message in done)
+
+
+CLIENT = Client(
+    route=wlk_protocols()[0],
+    begin=[
+        '{"type": "session.update", "model": "played"}',
+        '{"type": "input_audio_buffer.commit"}',
+    ],
+    audio=append,
+    end=['{"type": "input_audio_buffer.commit", "final": true}'],
+    text=text,
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_every_protocol_is_kept(rule):
+    """PRO rules: docs/protocols.md."""
+    assert None is RULES[rule][1](CLIENT)
+
 
 SECOND = base64.b64encode(bytes(32_000)).decode()
 UPDATE = {"type": "session.update", "model": "played"}
@@ -23,11 +52,11 @@ START = {"type": "input_audio_buffer.commit"}
 FINAL = {"type": "input_audio_buffer.commit", "final": True}
 
 
-class Client(PlayedSession):
+class Session(PlayedSession):
     """A session over a stream of which nothing comes; messages may be objects."""
 
     def __init__(self):
-        super().__init__(CLIENTS["vllm"], SilentStream)
+        super().__init__(CLIENT, SilentStream)
 
     def send(self, *messages):
         """Return the answers to *messages*."""
@@ -38,7 +67,7 @@ class Client(PlayedSession):
 @pytest.fixture
 def client():
     """Return a client that has named the model."""
-    client = Client()
+    client = Session()
     client.send(UPDATE)
     return client
 
@@ -73,51 +102,11 @@ def test_the_joined_deltas_are_the_text(client):
     assert 3 == done["usage"]["completion_tokens"]
 
 
-def test_text_before_the_first_commit_waits_for_it(client):
-    """Audio may come before the commit that starts."""
-    client.send(APPEND)
-
-    assert [] == client.happen(commit(" zero"))
-    assert [{"type": "transcription.delta", "delta": " zero"}] == client.send(START)
-
-
-def test_a_transcription_follows_the_last_one(client):
-    """Also where its audio and its commit came before the end of the last one."""
-    client.send(START, APPEND, FINAL, APPEND, START)
-    first = client.happen(commit(" zero"), ENDPOINT)
-    second = client.happen(commit(" one"))
-    client.send(FINAL)
-    second += client.happen(ENDPOINT)
-
-    assert " zero" == first[-1]["text"]
-    assert [" one", None] == [message.get("delta") for message in second]
-    assert " one" == second[-1]["text"]
-
-
 def test_no_audio_is_done_at_once(client):
     """Its text is empty."""
     (done,) = client.send(START, FINAL)
 
     assert ("transcription.done", "") == (done["type"], done["text"])
-
-
-def test_a_shutdown_ends_the_transcription_that_runs(client):
-    """With all of its words."""
-    client.send(START, APPEND)
-    client.protocol.end()
-
-    assert " zero" == client.happen(commit(" zero"), END)[-1]["text"]
-    assert client.audio.is_over
-
-
-def test_a_failure_is_an_error_and_no_end(client):
-    """Its cause stays in the log."""
-    client.send(START, APPEND)
-
-    (error,) = client.happen(Failure(BackendError("GPU 0 is lost"), True, 1.0), END)
-
-    assert "processing_error" == error["code"]
-    assert "GPU" not in error["error"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +134,7 @@ def test_a_wrong_message_is_answered_and_nothing_changes(client, message, code):
 
 def test_a_commit_needs_the_model():
     """As at vLLM."""
-    (error,) = Client().send(START)
+    (error,) = Session().send(START)
 
     assert "model_not_validated" == error["code"]
 
@@ -153,7 +142,7 @@ def test_a_commit_needs_the_model():
 @given(strategies.lists(strategies.sampled_from([APPEND, START, FINAL, "text", "done"])))
 def test_any_order_loses_and_doubles_no_text(actions):
     """Every transcription has as many deltas as its text has words."""
-    client, finals, words, messages = Client(), 0, 0, []
+    client, finals, words, messages = Session(), 0, 0, []
     client.send(UPDATE)
     for action in actions:
         if action == "text" and client.audio.segments:

@@ -19,9 +19,22 @@ def spoken(*bursts, seconds):
     return audio
 
 
+BURSTS = ((0.5, 0.9), (1.2, 1.75), (2.4, 3.01))
+UTTERANCE = spoken(*BURSTS, seconds=3.5)
+
+
 def true_end(end):
     """Return the end of the step in which a burst ends, in seconds."""
     return -(-round(end * 16_000) // STEP) * 0.08
+
+
+def fed(stream, audio, *, chunk=4000):
+    """Return the tokens that come while *audio* is inserted in chunks of so many samples."""
+    tokens = []
+    for first in range(0, len(audio), chunk):
+        stream.insert_audio_chunk(audio[first : first + chunk])
+        tokens += stream.process_iter().committed
+    return tokens
 
 
 class BurstModel:

@@ -19,10 +19,10 @@ class FaultyProxy:
 
     `faults` has the number of a message of the server, counted from 1 over all connections, and
     what happens to it: "cut" the connection before it, "duplicate" it, "truncate" it to its half,
-    "delay" it until the client has given up.  `tls` is the context of a proxy with a certificate.
+    "delay" it until the client has given up.
     """
 
-    def __init__(self, upstream, faults=(), tls=None, host="127.0.0.1"):
+    def __init__(self, upstream, faults=()):
         self._upstream = upstream
         self._faults = dict(faults)
         self._count = 0
@@ -33,15 +33,13 @@ class FaultyProxy:
             0,
             process_request=self._answer,
             max_size=None,
-            ssl=tls,
         )
-        self._origin = f"{'ws' if tls is None else 'wss'}://{host}"
         self._thread = threading.Thread(target=self._server.serve_forever)
 
     @property
     def url(self):
         """The address as users write it."""
-        return f"{self._origin}:{self._server.socket.getsockname()[1]}/v1/realtime"
+        return f"ws://127.0.0.1:{self._server.socket.getsockname()[1]}/v1/realtime"
 
     @property
     def is_spent(self):

@@ -23,7 +23,7 @@ def listening(handler, **options):
 
 
 @contextmanager
-def running(server):
+def running(server, tls=None):
     """Yield the address of *server*, which has `serve(connection)` and `models()`."""
 
     def answer(connection, request):
@@ -31,5 +31,5 @@ def running(server):
             return connection.respond(200, json.dumps(server.models()))
         return None
 
-    with listening(server.serve, process_request=answer) as port:
-        yield f"ws://127.0.0.1:{port}/v1/realtime"
+    with listening(server.serve, process_request=answer, ssl=tls) as port:
+        yield f"{'ws' if tls is None else 'wss'}://localhost:{port}/v1/realtime"

@@ -31,12 +31,6 @@ def backend():
 
 
 @pytest.fixture(scope="session")
-def small():
-    """Return the sizes of a small model whose windows are short and unequal."""
-    return SMALL
-
-
-@pytest.fixture(scope="session")
 def random_weights():
     """
     Return float32 weights of the small model under the names of our modules.

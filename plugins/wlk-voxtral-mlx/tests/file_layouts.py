@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from wlk_voxtral import weight_names as names
 from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
 
 SMALL = ModelConfig(
@@ -15,96 +18,25 @@ SMALL = ModelConfig(
 )
 
 
-LAYOUTS = ("Mistral", "transformers", "mlx-audio")
-# The names in published files, collected from these files and the code of their makers instead of
-# from the tables of the plugin.  The names of our modules are those of voxmlx.
-_IN_MISTRAL = "mm_streams_embeddings.embedding_module."
-OUTSIDE = {
-    "encoder.conv1": (
-        f"{_IN_MISTRAL}whisper_encoder.conv_layers.0.conv",
-        "audio_tower.embedder.conv1",
-        "encoder.conv_layers_0_conv.conv",
-    ),
-    "encoder.conv2": (
-        f"{_IN_MISTRAL}whisper_encoder.conv_layers.1.conv",
-        "audio_tower.embedder.conv2",
-        "encoder.conv_layers_1_conv.conv",
-    ),
-    "encoder.norm": (
-        f"{_IN_MISTRAL}whisper_encoder.transformer.norm",
-        "audio_tower.norm",
-        "encoder.transformer_norm",
-    ),
-    "adapter.w_in": (
-        f"{_IN_MISTRAL}audio_language_projection.0",
-        "multi_modal_projector.linear_1",
-        "encoder.audio_language_projection_0",
-    ),
-    "adapter.w_out": (
-        f"{_IN_MISTRAL}audio_language_projection.2",
-        "multi_modal_projector.linear_2",
-        "encoder.audio_language_projection_2",
-    ),
-    "language_model.embed_tokens": (
-        f"{_IN_MISTRAL}tok_embeddings",
-        "language_model.model.embed_tokens",
-        "decoder.tok_embeddings",
-    ),
-    "language_model.norm": ("norm", "language_model.model.norm", "decoder.norm"),
-}
-STACKS = {
-    "encoder.layers": (
-        f"{_IN_MISTRAL}whisper_encoder.transformer.layers",
-        "audio_tower.layers",
-        "encoder.transformer_layers",
-    ),
-    "language_model.layers": ("layers", "language_model.model.layers", "decoder.layers"),
-}
-INSIDE = {
-    "attention.q_proj": ("attention.wq", "self_attn.q_proj", "attention.wq"),
-    "attention.k_proj": ("attention.wk", "self_attn.k_proj", "attention.wk"),
-    "attention.v_proj": ("attention.wv", "self_attn.v_proj", "attention.wv"),
-    "attention.o_proj": ("attention.wo", "self_attn.o_proj", "attention.wo"),
-    "mlp.gate_proj": ("feed_forward.w1", "mlp.gate_proj", "feed_forward_w1"),
-    "mlp.down_proj": ("feed_forward.w2", "mlp.down_proj", "feed_forward_w2"),
-    "mlp.up_proj": ("feed_forward.w3", "mlp.up_proj", "feed_forward_w3"),
-    "ada_norm.linear_in": (
-        "ada_rms_norm_t_cond.0",
-        "ada_rms_norm.linear1",
-        "ada_rms_norm_t_cond.ada_down",
-    ),
-    "ada_norm.linear_out": (
-        "ada_rms_norm_t_cond.2",
-        "ada_rms_norm.linear2",
-        "ada_rms_norm_t_cond.ada_up",
-    ),
-}
-NORMS = {
-    "encoder.layers": {
-        "attn_norm": ("attention_norm", "self_attn_layer_norm", "attention_norm"),
-        "ffn_norm": ("ffn_norm", "final_layer_norm", "ffn_norm"),
-    },
-    "language_model.layers": {
-        "attn_norm": ("attention_norm", "input_layernorm", "attention_norm"),
-        "ffn_norm": ("ffn_norm", "post_attention_layernorm", "ffn_norm"),
-    },
-}
-
-
 def name_in_file(name, layout):
-    """Return the name of our parameter *name* in files of *layout*."""
-    if layout == "voxmlx":
-        return name
-    column = LAYOUTS.index(layout)
+    """
+    Return the name of our parameter *name* in files of *layout*, by the plugin's tables backwards.
+
+    Tests compare these with the code of the makers: transformers, and voxmlx for Mistral's files.
+    """
     module, _, kind = name.rpartition(".")
-    if module in OUTSIDE:
-        return f"{OUTSIDE[module][column]}.{kind}"
-    for stack, names in STACKS.items():
-        if module.startswith(f"{stack}."):
-            number, part = module.removeprefix(f"{stack}.").split(".", 1)
-            inside = {**INSIDE, **NORMS[stack]}[part][column]
-            return f"{names[column]}.{number}.{inside}.{kind}"
-    raise AssertionError(f"{name} is in no stack")
+    if module in names._OUTSIDE_NAMES["voxmlx"]:
+        found = names._OUTSIDE_NAMES[layout][names._OUTSIDE_NAMES["voxmlx"].index(module)]
+    else:
+        stack, number, part = re.fullmatch(r"(.+layers)\.(\d+)\.(.+)", module).groups()
+        index = names._OUR_STACKS.index(stack)
+        parts = names._PARTS[layout][index % len(names._PARTS[layout])]
+        found = f"{names._STACKS[layout][index]}.{number}.{parts[names._OUR_PARTS.index(part)]}"
+    if layout == "Mistral" and not found.startswith(("norm", "layers")):
+        found = f"mm_streams_embeddings.embedding_module.{found}"
+    if layout == "transformers":
+        found = found.replace("language_model.", "language_model.model.")
+    return f"{found}.{kind}"
 
 
 def file_tensor(name, tensor, layout, sizes):

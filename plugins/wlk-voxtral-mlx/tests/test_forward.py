@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from file_layouts import SMALL
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -17,15 +18,15 @@ STEP = 1280
 
 
 @pytest.fixture(scope="module")
-def model(random_weights, small):
+def model(random_weights):
     """Return the small model of random weights."""
-    return build_model(random_weights, small, dtype=None)
+    return build_model(random_weights, SMALL, dtype=None)
 
 
-def dense_encoder(model, small, mel):
+def dense_encoder(model, mel):
     """Return the audio embeddings of all of *mel* at once, with the window as a mask."""
     start = EncoderCache.at_start(model)
-    window = small.encoder.window
+    window = SMALL.encoder.window
     audio, _ = encode(model, mx.array(mel), start, window=window, downsampling=4)
     return np.array(audio)
 
@@ -36,29 +37,29 @@ def difference(expected, values):
 
 
 @pytest.mark.parametrize("steps", [(1,) * 60, (16, 16, 16, 12), (7, 1, 30, 22), (60,)])
-def test_the_encoder_does_not_depend_on_the_pieces(model, small, steps):
+def test_the_encoder_does_not_depend_on_the_pieces(model, steps):
     """Embeddings of any partition are those of one pass, to float32 rounding."""
     mel = LogMel()(noise(5.0, level=0.1, seed=2)[: 60 * STEP + 240])
-    expected = dense_encoder(model, small, mel)
+    expected = dense_encoder(model, mel)
     cache, parts, first = EncoderCache.at_start(model), [], 0
     for count in steps:
         piece = mx.array(mel[8 * first : 8 * (first + count)])
-        audio, cache = encode(model, piece, cache, window=small.encoder.window, downsampling=4)
+        audio, cache = encode(model, piece, cache, window=SMALL.encoder.window, downsampling=4)
         parts.append(np.array(audio))
         first += count
 
     assert difference(expected, np.concatenate(parts)) < 1e-5
-    assert small.encoder.window - 1 == cache.kv_cache.layers[0][0].shape[2]
+    assert SMALL.encoder.window - 1 == cache.kv_cache.layers[0][0].shape[2]
 
 
 @pytest.mark.parametrize("widths", [(1,) * 70, (20, 30, 20), (3, 1, 16) * 3 + (10,)])
-def test_the_decoder_does_not_depend_on_the_width_of_its_passes(model, small, widths):
+def test_the_decoder_does_not_depend_on_the_width_of_its_passes(model, widths):
     """Logits beyond the window are those of one pass with the window as a mask."""
     rng = np.random.default_rng(4)
-    audio = mx.array(rng.standard_normal((70, small.decoder.width)).astype(np.float32))
-    ids = rng.integers(0, small.vocabulary, 70).tolist()
+    audio = mx.array(rng.standard_normal((70, SMALL.decoder.width)).astype(np.float32))
+    ids = rng.integers(0, SMALL.vocabulary, 70).tolist()
     condition = model.time_embedding(mx.array([6.0]))
-    window = small.decoder.window
+    window = SMALL.decoder.window
     run = partial(decode, model, condition=condition, window=window)
     expected, _ = run(audio, ids, KVCache(), position=0)
     kv_cache, parts, first = KVCache(), [], 0
@@ -74,7 +75,7 @@ def test_the_decoder_does_not_depend_on_the_width_of_its_passes(model, small, wi
 
 
 @pytest.mark.slow
-def test_transformers_computes_the_same_logits(write, small, model, tmp_path):
+def test_transformers_computes_the_same_logits(write, model, tmp_path):
     """The same weights and features give the same logits, beyond both windows."""
     torch = pytest.importorskip("torch", reason="pip install torch transformers")
     transformers = pytest.importorskip("transformers", reason="pip install torch transformers")
@@ -83,14 +84,14 @@ def test_transformers_computes_the_same_logits(write, small, model, tmp_path):
         directory, dtype=torch.float32
     )
     mel = LogMel()(noise(5.0, level=0.1, seed=8)[: 60 * STEP + 240])
-    ids = np.random.default_rng(9).integers(0, small.vocabulary, 60).tolist()
+    ids = np.random.default_rng(9).integers(0, SMALL.vocabulary, 60).tolist()
     with torch.inference_mode():
         expected = reference(
             input_ids=torch.tensor([ids]),
             input_features=torch.from_numpy(mel.T[None]),
             num_delay_tokens=6,
         ).logits[0]
-    audio = mx.array(dense_encoder(model, small, mel))
+    audio = mx.array(dense_encoder(model, mel))
     logits, _ = decode(
         model,
         audio,
@@ -98,7 +99,7 @@ def test_transformers_computes_the_same_logits(write, small, model, tmp_path):
         KVCache(),
         condition=model.time_embedding(mx.array([6.0])),
         position=0,
-        window=small.decoder.window,
+        window=SMALL.decoder.window,
     )
 
     assert difference(expected.numpy(), np.array(logits)) < 1e-5

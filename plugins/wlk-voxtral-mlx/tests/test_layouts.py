@@ -74,6 +74,24 @@ def test_the_published_sizes_have_a_tensor_for_each_parameter(layout):
     assert layout == layout_of(list(tensors))
 
 
+MLX_AUDIO = {
+    "encoder.conv_layers_1_conv.conv": "encoder.conv2",
+    "encoder.audio_language_projection_2": "adapter.w_out",
+    "encoder.transformer_layers.3.attention.wo": "encoder.layers.3.attention.o_proj",
+    "encoder.transformer_layers.3.feed_forward_w2": "encoder.layers.3.mlp.down_proj",
+    "decoder.layers.5.feed_forward_w3": "language_model.layers.5.mlp.up_proj",
+    "decoder.layers.5.ada_rms_norm_t_cond.ada_up": "language_model.layers.5.ada_norm.linear_out",
+}
+
+
+@pytest.mark.parametrize(("name", "ours"), MLX_AUDIO.items(), ids=MLX_AUDIO)
+def test_names_of_mlx_audio_are_known(name, ours):
+    """No package of the test environments has these names, so they are written out."""
+    weight = module_weight(f"{name}.weight")
+
+    assert (f"{ours}.weight", "mlx-audio") == (weight.name, weight.layout)
+
+
 @pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
 def test_voxmlx_has_the_same_published_weights():
     """Its modules at the published sizes are ours, and so are its names for Mistral's tensors."""

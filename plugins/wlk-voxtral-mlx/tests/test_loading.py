@@ -73,3 +73,9 @@ def test_auto_keeps_the_stored_type_of_a_checkpoint_without_declaration(write, t
         requested = cast.engine.network.model.language_model.norm.weight.dtype
 
     assert (mx.float32, mx.float16) == (kept, requested)
+
+
+def test_half_precision_needs_a_wider_margin(backend):
+    """The digits checkpoint declares float32; rounding of wide passes is coarser in bfloat16."""
+    with load_backend("voxtral-mlx", "digits", dtype="bfloat16") as half:
+        assert [1e-3, 0.25] == [b.engine.network.min_margin for b in (backend, half)]

@@ -68,19 +68,6 @@ def test_text_without_a_marker_ends_where_the_marker_would_have_been(texts_of):
     assert (0.08, 0.40) == (pytest.approx(first.end), pytest.approx(second.end))
 
 
-def test_a_word_is_pending_until_a_control_token_comes(tokenizer):
-    """The growing word is shown, and is complete with the next marker or pad."""
-    detokenizer = StreamingDetokenizer(tokenizer)
-    shown = []
-    for token_id in [WORD, *ids_of(" né".encode()), PAD]:
-        complete = detokenizer.push(TokenPrediction(token_id))
-        shown.append(detokenizer.pending.text if detokenizer.pending else None)
-
-    assert [None, None, " n", " n", " né", None] == shown
-    assert complete is not None
-    assert " né" == complete.text
-
-
 def test_a_lone_space_waits_for_its_word(texts_of):
     """No empty text comes, and no space is lost."""
     ids = [WORD, *ids_of(b" "), PAD, WORD, *ids_of(b"one")]
@@ -96,18 +83,3 @@ def test_the_probability_is_the_mean_of_the_ids(tokenizer):
     text = detokenizer.push(TokenPrediction(PAD))
 
     assert 0.25 == pytest.approx(text.probability)
-
-
-def test_a_copy_goes_on_by_itself(tokenizer):
-    """A character that is cut in two is completed in the copy, and waits in the original."""
-    original = StreamingDetokenizer(tokenizer)
-    first, second = ids_of("é".encode())
-    original.push(TokenPrediction(WORD))
-    original.push(TokenPrediction(first))
-    copied = original.copy()
-    copied.push(TokenPrediction(second))
-
-    assert "é" == copied.pending.text
-    assert original.pending is None
-    original.push(TokenPrediction(second))
-    assert "é" == original.pending.text

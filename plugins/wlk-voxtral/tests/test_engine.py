@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from toy_network import ToyNetwork
+from toy_network import ToyBatchNetwork, ToyNetwork
 
-from wlk_conformance import EngineFaults
-from wlk_core.plugins import EngineCalls
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
-from wlk_voxtral.engine import VoxtralEngine, cut_answer
+from wlk_voxtral.engine import DecodeRequest, VoxtralEngine
+
+DELAYS = (3, 6, 10)
 
 
 @pytest.fixture(scope="module")
@@ -24,81 +22,114 @@ def settings(tokenizer):
     return CheckpointSettings(name="toy", tokenizer=tokenizer, log_mel=LogMel())
 
 
-def mel_of(steps):
-    """Return the features of steps."""
-    return np.zeros((8 * steps, 128), dtype=np.float32)
+@attrs.define
+class Stream:
+    """A stream of the engine: its state, the predictions so far, and the work of the last call."""
 
+    delay_steps: int = 6
+    draft_steps: int = 1
+    state: object = None
+    predictions: list = attrs.field(factory=list)
+    work: object = None
 
-def decode(engine, counts, *, delay_steps=6, draft_steps=8):
-    """Return the predictions of an utterance in calls of so many steps, and its last state."""
-    predictions, state = [], None
-    for count in counts:
-        batch, state, _ = engine.decode(
-            mel_of(count), state, delay_steps=delay_steps, draft_steps=draft_steps
+    def request(self, steps):
+        """Return the request of so many steps."""
+        return DecodeRequest(
+            mel=np.zeros((8 * steps, 128), dtype=np.float32),
+            state=self.state,
+            delay_steps=self.delay_steps,
+            draft_steps=self.draft_steps,
         )
-        predictions += batch
-    return predictions, state
+
+    def take(self, answer):
+        """Adopt an answer."""
+        predictions, self.state, self.work = answer
+        self.predictions += predictions
+
+    def decoded(self, engine, steps):
+        """Decode so many steps in a call of its own, and return the stream."""
+        self.take(engine.decode_batch([self.request(steps)])[0])
+        return self
+
+
+# For each call of the engine: the streams that wait, with the steps of each.
+schedules = st.lists(
+    st.dictionaries(st.integers(0, 3), st.integers(1, 16), min_size=1), min_size=1, max_size=8
+)
 
 
 @given(
     seed=st.integers(),
-    counts=st.lists(st.integers(1, 16), min_size=1, max_size=8),
-    draft_steps=st.integers(1, 9),
+    drafts=st.lists(st.integers(1, 9), min_size=4, max_size=4),
+    schedule=schedules,
     pads=st.floats(0.0, 1.0),
 )
-def test_calls_and_drafts_change_no_prediction(settings, seed, counts, draft_steps, pads):
-    """Any partition into calls and any draft equals decoding step by step in one call."""
+def test_calls_groups_and_drafts_change_no_prediction(settings, seed, drafts, schedule, pads):
+    """Any calls, taken together or alone, equal decoding step by step in one call."""
+    engine = VoxtralEngine(ToyBatchNetwork(seed, pads), settings)
+    streams = [Stream(DELAYS[i % 3], draft) for i, draft in enumerate(drafts)]
+    for batch in schedule:
+        answers = engine.decode_batch([streams[i].request(n) for i, n in batch.items()])
+        for index, answer in zip(batch, answers, strict=True):
+            streams[index].take(answer)
     single = VoxtralEngine(ToyNetwork(seed, pads), settings)
-    expected, state = decode(single, [sum(counts)], draft_steps=1)
-    predictions, other = decode(
-        VoxtralEngine(ToyNetwork(seed, pads), settings), counts, draft_steps=draft_steps
-    )
+    for index, stream in enumerate(streams):
+        if total := sum(batch.get(index, 0) for batch in schedule):
+            alone = Stream(stream.delay_steps).decoded(single, total)
 
-    assert expected == predictions
-    assert attrs.astuple(state) == attrs.astuple(other)
+            assert alone.predictions == stream.predictions
+            assert attrs.astuple(alone.state) == attrs.astuple(stream.state)
+
+
+def test_streams_that_are_due_share_each_pass(settings):
+    """Eight streams take as many passes as one; each counts its own positions of a pass."""
+    network = ToyBatchNetwork(pads=1.1, min_margin=0.0)  # no prediction is close
+    engine = VoxtralEngine(network, settings)
+    streams = [Stream(6, 8) for _ in range(8)]
+    engine.decode_batch([Stream(6, 8).request(1)])  # the opening
+    network.widths.clear()
+    for steps in (1, 1, 3):
+        answers = engine.decode_batch([stream.request(steps) for stream in streams])
+        for stream, answer in zip(streams, answers, strict=True):
+            stream.take(answer)
+
+    assert [8, 8, 24] == network.widths
+    for stream in streams:
+        work = stream.work
+        assert (24, 3) == (work.encoder_frames, work.decoder_positions)
+        assert 1 == work.decoder_forwards == work.host_syncs
+
+
+@pytest.mark.parametrize("fail_at", [1, 2, 3, 4])
+def test_a_batch_that_failed_can_be_repeated(settings, fail_at):
+    """A failed pass leaves every state as it was."""
+    engine = VoxtralEngine(ToyBatchNetwork(5, fail_at=fail_at), settings)
+    expected = VoxtralEngine(ToyBatchNetwork(5), settings)
+    requests = [Stream(6, 1).request(9), Stream(3, 8).request(12)]
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        engine.decode_batch(requests)
+    for answer, again in zip(
+        expected.decode_batch(requests), engine.decode_batch(requests), strict=True
+    ):
+        assert answer[0] == again[0]
+        assert attrs.astuple(answer[1]) == attrs.astuple(again[1])
 
 
 @pytest.mark.parametrize("delay_steps", [3, 6])
 def test_predictions_begin_after_the_prompt(settings, delay_steps):
     """The prompt has an id for each step of the silence and the delay, and one to begin with."""
-    predictions, state = decode(
-        VoxtralEngine(ToyNetwork(), settings), [20], delay_steps=delay_steps
-    )
+    stream = Stream(delay_steps, 8).decoded(VoxtralEngine(ToyNetwork(), settings), 20)
 
-    assert 20 - 1 - delay_steps == len(predictions)
-    assert 31 + 20 == state.positions
-    assert (predictions[-1].id,) == state.known_ids
+    assert 20 - 1 - delay_steps == len(stream.predictions)
+    assert 31 + 20 == stream.state.positions
+    assert (stream.predictions[-1].id,) == stream.state.known_ids
 
 
 def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(settings):
     """The first stream of a delay does the work, and counts it."""
     engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), settings)
-    work = [
-        engine.decode(mel_of(1), None, delay_steps=delay_steps, draft_steps=8)[2]
-        for delay_steps in (6, 6, 3)
-    ]
+    work = [Stream(delay_steps, 8).decoded(engine, 1).work for delay_steps in (6, 6, 3)]
 
     assert [32, 1, 32] == [counters.decoder_positions for counters in work]
     assert [256, 8, 256] == [counters.encoder_frames for counters in work]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_an_answer_can_be_cut_short(settings, share):
-    """The steps after the cut have no text, and the decoder goes on from there."""
-    tokenizer = settings.tokenizer
-    cut = partial(cut_answer, pad_id=tokenizer.pad_id)
-    calls = EngineCalls()
-    engine = VoxtralEngine(ToyNetwork(1), settings)
-    run = partial(engine.decode, delay_steps=6, draft_steps=1)
-    decode = calls.wrap(run, cut=cut)
-    faults = EngineFaults.of(calls)
-    faults.cut_short = {2: share}
-    _, state, _ = decode(mel_of(1 + 6), None)
-    whole, _, _ = run(mel_of(4), state)
-    predictions, state, _ = decode(mel_of(4), state)
-
-    kept = int(4 * share)
-    assert list(whole[:kept]) == list(predictions[:kept])
-    assert {tokenizer.pad_id} == {prediction.id for prediction in predictions[kept:]}
-    assert (tokenizer.pad_id,) == state.known_ids
-    assert 1 == faults.cut_count

@@ -130,13 +130,13 @@ def test_text_that_outlasts_the_padding_is_decoded_to_its_end(stream_of):
 
 
 def test_the_growing_word_is_the_hypothesis(stream_of):
-    """The hypothesis is the part of the word that was decoded so far."""
-    driver = stream_of(ScriptedDecoder(script(at2=" seven")))
+    """The hypothesis is the part of the word that was decoded so far, in whole characters."""
+    driver = stream_of(ScriptedDecoder(script(at2=" né!")))
     shown = []
     for step in np.split(noise(1.6)[:25_600], 20):
         driver.insert(step)
         driver.drain()
         shown.append(driver.processor.get_buffer().text)
 
-    assert ["s", "se", "sev", "seve", "seven"] == [text for text in shown if text]
-    assert "seven" == driver.text
+    assert ["n", "n", "né", "né!"] == [text for text in shown if text]
+    assert "né!" == driver.text

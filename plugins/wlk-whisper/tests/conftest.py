@@ -1,89 +1,10 @@
-"""The digits model, loaded once for all tests, and a network small enough to recompute by hand."""
+"""The digits model, loaded once for all tests."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from wlk_core import load_backend
-from wlk_whisper.engine.network import DecoderOutput
-
-
-class ToyNetwork:
-    """
-    A recurrent network with the Network protocol: its output depends on all of its input.
-
-    Each row has one state vector, which a token turns into the next; logits and attention are
-    functions of the state.  So the output differs if a decoder loses or mixes up its cache.
-    """
-
-    n_mels = 80
-    n_text_ctx = 64
-    alignment_heads = ((0, 0), (0, 1), (1, 0))
-
-    def __init__(self, *, n_vocab=40, seed=0, width=8):
-        rng = np.random.default_rng(seed)
-        self.n_vocab = n_vocab
-        self.recurrent = rng.normal(size=(width, width)) * 0.9
-        self.embedding = rng.normal(size=(n_vocab, width))
-        self.output = rng.normal(size=(width, n_vocab)) * 1.5
-        self.attention = rng.normal(size=(len(self.alignment_heads), width, 24))
-
-    def encode(self, features, *, is_padded=False):
-        """Return the length of float32[mels, frames]."""
-        return ToyEncoderOutput(features.shape[1] // 2)
-
-    def new_decoder(self, encoder_output):
-        """Return a decoder without tokens."""
-        return ToyDecoder(self, encoder_output.frames)
-
-    def new_batch(self):
-        """Run each stream alone."""
-
-    def recompute(self, tokens, *, frames=24):
-        """Return logits[new, vocabulary] and attention[heads, new, frames] of a whole row."""
-        output = self.new_decoder(ToyEncoderOutput(frames)).forward(
-            np.array([tokens]), logits_to_keep=range(len(tokens)), output_attention=True
-        )
-        return output.logits[0], output.cross_attention[0]
-
-
-class ToyEncoderOutput:
-    """Nothing but a length."""
-
-    def __init__(self, frames):
-        self.frames = frames
-
-
-class ToyDecoder:
-    """The states of the rows."""
-
-    def __init__(self, network, frames):
-        self.network, self.frames = network, frames
-        self.states = np.zeros((1, network.recurrent.shape[0]))
-
-    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
-        """Update the states by one token after another."""
-        network = self.network
-        states = []
-        for column in tokens.T:
-            self.states = np.tanh(self.states @ network.recurrent + network.embedding[column])
-            states.append(self.states)
-        new = np.stack(states, axis=1)
-        logits = (new[:, list(logits_to_keep)] @ network.output).astype(np.float32)
-        weights = np.exp(np.einsum("rnw,hwp->rhnp", new, network.attention)[..., : self.frames])
-        attention = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-        return DecoderOutput(logits=logits, cross_attention=attention if output_attention else None)
-
-    def reorder_cache(self, rows):
-        """Make rows continue from others."""
-        self.states = self.states[list(rows)]
-
-
-@pytest.fixture(scope="session")
-def toy():
-    """Return the class of ToyNetwork."""
-    return ToyNetwork
 
 
 @pytest.fixture(scope="session")

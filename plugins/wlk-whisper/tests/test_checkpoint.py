@@ -71,51 +71,6 @@ def test_heads_and_first_tokens_are_read(tmp_path):
     assert expected == GenerationConfig.read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "text", ["", '{"alignment_heads": [[1]]}', '{"begin_suppress_tokens": ["x"]}']
-)
-def test_an_invalid_file_is_named(tmp_path, text):
-    """An invalid file never counts as a missing one."""
-    (tmp_path / "generation_config.json").write_text(text, encoding="utf-8")
-
-    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json is (damaged|invalid)"):
-        GenerationConfig.read(tmp_path)
-
-
-def test_a_tokenizer_is_read_completely():
-    """Text becomes ids and text again, and the special tokens have their ids."""
-    hf_tokenizer = read_tokenizer(DIGITS, n_vocab=51_865)
-    ids = hf_tokenizer.encode(" one, zwei, 三", add_special_tokens=False).ids
-
-    assert " one, zwei, 三" == hf_tokenizer.decode(ids)
-    assert 50258 == hf_tokenizer.token_to_id("<|startoftranscript|>")
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    [b"", b"[]", b"{}", b"\xff\xfe", (DIGITS / "tokenizer.json").read_bytes()[:100_000]],
-    ids=["empty", "a list", "nothing", "no text", "cut off"],
-)
-def test_a_damaged_tokenizer_is_named_with_a_remedy(tmp_path, damaged):
-    """A download that was cut off is an error, and so is JSON of another kind."""
-    path = tmp_path / "tokenizer.json"
-    path.write_bytes(damaged)
-
-    with pytest.raises(
-        ModelNotFoundError,
-        match=r"tokenizer\.json is (damaged|invalid|not a tokenizer): .*copy",
-    ) as caught:
-        read_tokenizer(tmp_path, n_vocab=51_865)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_tokenizer_is_named(tmp_path):
-    """The error names the path of the missing file."""
-    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is missing"):
-        read_tokenizer(tmp_path, n_vocab=51_865)
-
-
 def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     """Decoding would fail in its first step."""
     content = json.dumps({"model": {"type": "WordLevel", "vocab": {"one": 0}, "unk_token": "one"}})

@@ -139,29 +139,6 @@ def test_a_text_in_pieces_gives_the_numbers_of_one_pass(network, pieces):
     np.testing.assert_allclose(whole.cross_attention, np.concatenate(attention, axis=2), atol=1e-5)
 
 
-def test_rows_continue_from_the_rows_of_reorder_cache(network):
-    """Reordered, repeated and dropped rows equal texts decoded on their own."""
-    encoder_output = network.encode(features(400))
-    decoder = network.new_decoder(encoder_output)
-    decoder.forward(np.array([TEXT[:4]]))
-    decoder.reorder_cache([0, 0, 0])
-    decoder.forward(np.array([[1732], [4018], [732]]))
-    decoder.reorder_cache([2, 0])
-    output = decoder.forward(np.array([[1045], [3124]]), output_attention=True)
-    alone = [
-        forward_whole(network, encoder_output, [*TEXT[:4], *text])
-        for text in ((732, 1045), (1732, 3124))
-    ]
-
-    for row, expected in enumerate(alone):
-        np.testing.assert_allclose(
-            expected.logits[0, -1], output.logits[row, 0], rtol=1e-5, atol=5e-5
-        )
-        np.testing.assert_allclose(
-            expected.cross_attention[0][:, -1:], output.cross_attention[row], atol=1e-5
-        )
-
-
 @pytest.mark.parametrize(
     ("framework", "dtype"),
     [pytest.param(*pair, marks=MISSING[pair[0]]) for pair in DTYPES],

@@ -88,17 +88,6 @@ def test_a_loop_ends_the_text(toy):
     assert result.without_first(3).loop.end == LOOP_TIMES - 3
 
 
-def test_a_halt_inside_a_draft_cuts_it_there(toy):
-    """The rest of the draft is neither in the result nor in the KV cache."""
-    network = toy(seed=2)
-    endless, _ = run(network, ends=frozenset())
-    result, kv_cache = run(network, draft=endless.ids[:8], halt=lambda ids, _: len(ids) == 3)
-
-    assert endless.ids[:3] == result.ids
-    assert 4 == len(result.steps)
-    assert len(PROMPT) + 3 == kv_cache.length
-
-
 def test_overflow_is_an_error_and_not_a_text(toy):
     """Logits that are not finite mean that the model needs another number format."""
     network = toy(seed=2)

@@ -94,28 +94,3 @@ def test_a_cut_leaves_the_other_windows_as_they_are(toy, more):
     assert len(whole) - 3 * 26 == last.tokens
     if last.tokens:
         assert whole[3 * 26 :] == pytest.approx(vectors(last), abs=1e-5)
-
-
-def test_audio_that_does_not_continue_is_refused(toy):
-    """A gap, or a cut within a window, would give the encoder other audio than was recorded."""
-    encoder = IncrementalEncoder(toy())
-    encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=0)
-
-    with pytest.raises(ValueError, match="multiple of 32000 samples"):
-        encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=1000)
-    with pytest.raises(ValueError, match="continues at sample 16000"):
-        encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=32_000)
-
-
-@pytest.mark.parametrize(("is_silent", "frames"), [(True, 100), (False, 200 + 100)])
-def test_a_window_that_ends_in_silence_is_not_encoded_again_when_it_closes(toy, is_silent, frames):
-    """Its last frame was mirrored, and mirrored silence is silence."""
-    encoder = IncrementalEncoder(toy())
-    audio = sounds("loud", 3.0, 8)
-    if is_silent:
-        audio[2 * RATE - 600 : 2 * RATE + 600] = 0.0
-    before = encoder.encode(audio[: 2 * RATE - 20], first_sample=0)
-    after = encoder.encode(audio, first_sample=0)
-
-    assert is_silent == (before.open is after.closed[0])
-    assert frames == after.frames

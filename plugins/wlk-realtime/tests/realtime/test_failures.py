@@ -1,16 +1,21 @@
-"""Servers that are absent, strange or hostile: one line with the address and the remedy."""
+"""Servers that are absent, strange, hostile or not trusted: one line with address and remedy."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+import datetime as dt
+from functools import partial
 import json
 import socket
+import ssl
 import threading
 
 import numpy as np
+from openai_server import SmallOpenAi
 import pytest
 from server_process import ServerProcess
-from web_sockets import listening
+from small_vllm import SmallVllm
+from web_sockets import listening, running
 
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, OptionError, StreamBroken
@@ -28,11 +33,30 @@ SECOND = np.zeros(16_000, np.float32)
 TIMEOUT = 0.5  # of servers that never answer
 
 
+def failure(url, monkeypatch=None, **options):
+    """Return the error of a first second of audio; with *monkeypatch* of the WebSocket alone."""
+    with load_backend("realtime", url, **options) as backend:
+        if monkeypatch is not None:  # no list of models is fetched
+            monkeypatch.setattr(backend.engine, "_declaration", Declaration(languages=("en",)))
+        with pytest.raises(BackendError) as raised:
+            stream = backend.create_processor()
+            try:
+                stream.insert_audio_chunk(SECOND)
+                stream.process_iter()
+            finally:
+                stream.close()
+    message = str(raised.value)
+    assert url.partition("#")[0] in message
+    assert "\n" not in message
+    return raised.value
+
+
 @contextmanager
-def web_socket(handler):
-    """Yield the address of a server whose connections *handler* serves."""
-    with listening(handler) as port:
-        yield f"ws://127.0.0.1:{port}/v1/realtime"
+def refused():
+    """Yield an address at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"ws://127.0.0.1:{listener.getsockname()[1]}/v1/realtime"
+    yield url
 
 
 @contextmanager
@@ -66,108 +90,26 @@ def tcp(answer):
         thread.join(30)
 
 
-def failure(url, monkeypatch=None, **options):
-    """Return the error of a first second of audio."""
-    with load_backend("realtime", url, **options) as backend:
-        if monkeypatch is not None:  # its list of models is not what is tested
-            declaration = Declaration(languages=("en",))
-            monkeypatch.setattr(backend.engine, "_declaration", declaration)
-        with pytest.raises(BackendError) as raised:
-            stream = backend.create_processor()
-            try:
-                stream.insert_audio_chunk(SECOND)
-                stream.process_iter()
-            finally:
-                stream.close()
-    message = str(raised.value)
-    assert url.partition("#")[0] in message
-    assert "\n" not in message
-    return raised.value
-
-
-def test_no_server(monkeypatch):
-    """The connection is refused."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"ws://127.0.0.1:{listener.getsockname()[1]}/v1/realtime"
-
-    for patch in (None, monkeypatch):
-        error = failure(url, patch)
-        assert "start it with: wlk-serve" in str(error)
-        assert error.retryable
-
-
-def test_a_server_that_accepts_and_never_answers(monkeypatch):
-    """The time of the call ends."""
-    with tcp(None) as url:
-        for patch in (None, monkeypatch):
-            error = failure(url, patch, timeout_seconds=TIMEOUT)
-            assert "timeout_seconds" in str(error)
-            assert error.is_exhausted
-
-
-@pytest.mark.parametrize(
-    ("begin", "part"),
-    [
-        (b"HTTP/1.1 200 OK\r\nX-Drip: ", b"x"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-    ],
-    ids=["a header", "chunk sizes", "100 Continue"],
-)
-def test_a_server_whose_answer_never_ends(begin, part):
-    """One time covers all reads of the list of models, however often something comes."""
+def drip(connection):
+    """Send a header in small parts, for longer than any call waits."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX-Drip: ")
     never = threading.Event()
-
-    def drip(connection):
-        connection.sendall(begin)
-        while not never.wait(TIMEOUT / 10):  # longer than all of the call, in small parts
-            connection.sendall(part)
-
-    with tcp(drip) as url:
-        error = failure(url, timeout_seconds=TIMEOUT)
-
-    assert "timeout_seconds" in str(error)
+    while not never.wait(TIMEOUT / 10):
+        connection.sendall(b"x")
 
 
-PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>"
-MOVED = b"HTTP/1.1 302 Found\r\nLocation: ws://evil.example/\r\nContent-Length: 0\r\n\r\n"
-MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-FORBIDDEN = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
-BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+@contextmanager
+def web_socket(*messages):
+    """Yield the address of a server that sends *messages* to each client, then waits."""
 
-
-@pytest.mark.parametrize(
-    ("answer", "remedy", "is_retryable"),
-    [
-        (PAGE, "write the address with its path", False),
-        (MISSING, "write the address with its path", False),
-        (MOVED, "audio goes to no other address", False),
-        (FORBIDDEN, "export WLK_REALTIME_API_KEY=", False),
-        (BUSY, "try again later", True),
-        (b"220 mail.example ESMTP\r\n", "--model ws://", True),
-        (b"", "", True),
-    ],
-    ids=["a page", "a wrong path", "a redirect", "a wrong key", "busy", "no HTTP", "nothing"],
-)
-def test_a_server_that_is_no_realtime_server(answer, remedy, is_retryable, monkeypatch):
-    """Each has its remedy."""
-    with tcp(answer) as url:
-        for patch in (None, monkeypatch):  # the list of models is no better
-            error = failure(url, patch)
-            assert remedy in str(error)
-            assert is_retryable == error.retryable
-
-
-def answering(*messages):
-    """Return a handler that sends *messages* at the beginning, then waits."""
-
-    def handler(connection):
+    def serve(connection):
         for message in messages:
             connection.send(message)
         for _ in connection:
             pass
 
-    return handler
+    with listening(serve) as port:
+        yield f"ws://127.0.0.1:{port}/v1/realtime"
 
 
 def marked(**fields):
@@ -176,34 +118,80 @@ def marked(**fields):
     return json.dumps({"type": "wlk.marked", "id": "1", **empty, "stats": {}, **fields})
 
 
+def status(line, *headers):
+    """Return a response without a body."""
+    return "\r\n".join([f"HTTP/1.1 {line}", *headers, "Content-Length: 0", "", ""]).encode()
+
+
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>"
+NONSENSE = "sent what no such server sends"
+
+
+@pytest.mark.parametrize(
+    ("server", "remedy", "is_retryable"),
+    [
+        (refused, "start it with: wlk-serve", True),
+        (partial(tcp, None), "--option timeout_seconds", True),
+        (partial(tcp, drip), "--option timeout_seconds", True),
+        (partial(tcp, PAGE), "write the address with its path", False),
+        (partial(tcp, status("404 Not Found")), "write the address with its path", False),
+        (
+            partial(tcp, status("302 Found", "Location: ws://evil.example/")),
+            "audio goes to no other address",
+            False,
+        ),
+        (partial(tcp, status("401 Unauthorized")), "export WLK_REALTIME_API_KEY=", False),
+        (partial(tcp, status("503 Busy")), "try again later", True),
+        (partial(tcp, b"220 mail.example ESMTP\r\n"), "--model ws://", True),
+        (partial(tcp, b""), "", True),
+        (partial(web_socket, "nonsense"), NONSENSE, True),
+        (partial(web_socket, b"\x00\xff"), NONSENSE, True),
+        (partial(web_socket, CREATED, UPDATED[:50]), NONSENSE, True),
+        (partial(web_socket, CREATED, '{"type": "session.updated"}'), NONSENSE, True),
+        (partial(web_socket, CREATED, UPDATED, marked(id="7")), NONSENSE, True),
+    ],
+    ids=[
+        "none", "never answers", "never ends", "a page", "a wrong path", "a redirect",
+        "a wrong key", "busy", "no HTTP", "nothing", "nonsense", "bytes", "half a message",
+        "no marks", "an answer to no request",
+    ],
+)  # fmt: skip
+def test_a_server_that_cannot_be_used_is_one_line(server, remedy, is_retryable, monkeypatch):
+    """Each has its remedy, at the list of models and at the WebSocket; the time of a call ends."""
+    options = {"timeout_seconds": TIMEOUT} if "timeout" in remedy else {}
+    with server() as url:
+        for patch in (None, monkeypatch):
+            error = failure(url, patch, **options)
+
+            assert remedy in str(error)
+            assert is_retryable == error.retryable
+            assert bool(options) == error.is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("server", "model", "options", "message"),
+    [
+        (SmallOpenAi(has_detection=True), "", {}, "without turn detection"),
+        (SmallOpenAi(), "", {"dialect": "vllm"}, "leave the option dialect out"),
+        (SmallVllm(), "", {"dialect": "openai"}, "leave the option dialect out"),
+        (SmallVllm(), "#large", {}, "does not exist"),
+        (SmallVllm(max_model_len=100), "", {}, "--max-model-len"),
+    ],
+)
+def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
+    """It is refused before audio is sent."""
+    with running(server) as url:
+        assert message in str(failure(url + model, **options))
+
+    assert [] == getattr(server, "items", [])
+
+
 WORD = {"text": " one", "start": 0.1, "end": 0.2, "probability": None}
 
 
 @pytest.mark.parametrize(
-    "messages",
-    [
-        ["nonsense"],
-        [b"\x00\xff"],
-        [CREATED, UPDATED[:50]],
-        [CREATED, json.dumps({"type": "session.updated", "session": {}})],
-        [CREATED, UPDATED, marked(id="7")],
-    ],
-    ids=["nonsense", "bytes", "half a message", "no marks", "an answer to no request"],
-)
-def test_a_server_that_sends_nonsense(messages, monkeypatch):
-    """The line quotes it."""
-    with web_socket(answering(*messages)) as url:
-        error = failure(url, monkeypatch)
-
-    assert "sent what no such server sends" in str(error)
-
-
-@pytest.mark.parametrize(
     "answer",
-    [
-        {"tokens": [{**WORD, "end": 60.0}]},
-        {"tokens": [WORD] * 1000},
-    ],
+    [{"tokens": [{**WORD, "end": 60.0}]}, {"tokens": [WORD] * 1000}],
     ids=["beyond the audio", "far too many words"],
 )
 def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
@@ -218,9 +206,11 @@ def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
             elif kind == "wlk.mark":
                 connection.send(marked(**answer))
 
-    with web_socket(handler) as url, load_backend("realtime", url) as backend:
-        declaration = Declaration()
-        monkeypatch.setattr(backend.engine, "_declaration", declaration)
+    with (
+        listening(handler) as port,
+        load_backend("realtime", f"ws://127.0.0.1:{port}/v1/realtime") as backend,
+    ):
+        monkeypatch.setattr(backend.engine, "_declaration", Declaration())
         stream = backend.create_processor()
         stream.insert_audio_chunk(SECOND)
         errors = []
@@ -230,7 +220,7 @@ def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
             errors.append(raised.value)
         stream.close()
 
-    assert all("sent what no such server sends" in str(error) for error in errors)
+    assert all(NONSENSE in str(error) for error in errors)
     assert isinstance(errors[-1], StreamBroken)
     assert "" == stream.get_buffer().text
 
@@ -239,7 +229,7 @@ def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch):
     """Messages end up in logs."""
     monkeypatch.setenv("WLK_REALTIME_API_KEY", "open-sesame")
     message = {"type": "error", "error": {"message": "bad key open-sesame", "code": "x"}}
-    with web_socket(answering(json.dumps(message))) as url:
+    with web_socket(json.dumps(message)) as url:
         error = failure(url, monkeypatch)
 
     assert "bad key ***" in str(error)
@@ -259,7 +249,7 @@ def test_a_key_opens_a_server(monkeypatch):
 
 
 def test_what_the_server_cannot_do_is_refused_when_a_stream_is_opened(scripted_server):
-    """Its languages, and a prompt that its backend does not take."""
+    """Its languages, a prompt that its backend does not take, and a model that it lacks."""
     with load_backend("realtime", scripted_server.url) as backend:
         backend.create_processor(language="de").close()
         with pytest.raises(OptionError, match="expected one of: en, de"):
@@ -267,9 +257,92 @@ def test_what_the_server_cannot_do_is_refused_when_a_stream_is_opened(scripted_s
         with pytest.raises(OptionError, match="takes no prompt"):
             backend.create_processor(prompt="names")
 
+    assert "called large" in str(failure(f"{scripted_server.url}#large"))
 
-def test_another_model_is_not_at_the_server(scripted_server):
-    """The message names it."""
-    error = failure(f"{scripted_server.url}#large")
 
-    assert "called large" in str(error)
+@pytest.fixture(scope="module")
+def authority():
+    """Return an authority that no system trusts."""
+    return pytest.importorskip("trustme", reason="pip install trustme").CA()
+
+
+@pytest.fixture
+def ca_file(authority, tmp_path):
+    """Return the file of its certificate."""
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(path)
+    return path
+
+
+def tls_of(authority, host, folder=None):
+    """Return the context of a server with a certificate for *host*, or expired, or its own."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if host == "own":
+        authority.cert_pem.write_to_path(folder / "chain.pem")
+        authority.private_key_pem.write_to_path(folder / "key.pem")
+        context.load_cert_chain(folder / "chain.pem", folder / "key.pem")
+    elif host == "expired":
+        yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+        authority.issue_cert("localhost", not_after=yesterday).configure_cert(context)
+    else:
+        authority.issue_cert(host).configure_cert(context)
+    return context
+
+
+def ignore(connection):
+    """Serve nothing."""
+
+
+def test_a_server_with_a_certificate_of_a_named_authority_is_used(authority, ca_file):
+    """Its list of models and its sessions are encrypted."""
+    tls = tls_of(authority, "localhost")
+    with (
+        running(SmallOpenAi(), tls) as url,
+        load_backend("realtime", url, ca_file=str(ca_file)) as backend,
+    ):
+        text = backend.transcribe(np.full(32_000, 0.1, np.float32), vad=False).text
+
+    assert ("wss", "word0 word1") == (url[:3], text)
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("localhost", "unable to get local issuer"),
+        ("gpu.example", "mismatch"),
+        ("expired", "certificate has expired"),
+        ("own", "self-signed certificate"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted(host, reason, authority, ca_file, monkeypatch):
+    """The line has the reason and what to do; a known authority helps with no other fault."""
+    options = {"ca_file": str(ca_file)} if host in ("gpu.example", "expired") else {}
+    with listening(ignore, ssl=tls_of(authority, host, ca_file.parent)) as port:
+        for patch in (None, monkeypatch):
+            line = str(failure(f"wss://localhost:{port}/v1/realtime", patch, **options))
+
+            assert reason in line
+            assert "--option ca_file=FILE" in line
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("ws", "wss"), ("wss", "ws")])
+def test_an_address_with_the_scheme_of_another_server(scheme, other, authority, monkeypatch):
+    """The line has the scheme that it is to begin with."""
+    tls = tls_of(authority, "localhost") if scheme == "ws" else None
+    with listening(ignore, ssl=tls) as port:
+        url = f"{scheme}://localhost:{port}/v1/realtime"
+        for patch in (None, monkeypatch):
+            assert f"{other}://" in str(failure(url, patch)).replace(url, "")
+
+
+@pytest.mark.parametrize("content", [None, "", "no certificate"])
+def test_a_file_without_certificates_is_refused(content, tmp_path):
+    """Before anything is sent."""
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+
+    with pytest.raises(OptionError, match="option ca_file as a file of certificates") as raised:
+        load_backend("realtime", "wss://localhost/v1/realtime", ca_file=str(path))
+
+    assert "\n" not in str(raised.value)

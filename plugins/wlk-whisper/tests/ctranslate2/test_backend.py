@@ -10,8 +10,6 @@ import ctranslate2
 from faster_whisper import WhisperModel
 from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens
-from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ModelNotFoundError, OptionError, load_backend
@@ -150,27 +148,11 @@ def test_another_model_is_named(tmp_path):
         read_shapes(tmp_path / "model.bin")
 
 
-@given(st.binary(max_size=80))
-def test_any_bytes_are_shapes_or_an_error_in_one_line(tmp_path_factory, content):
-    """No content has an error of its own."""
-    path = tmp_path_factory.getbasetemp() / "model.bin"
-    path.write_bytes((DIGITS / "model.bin").read_bytes()[:22] + content)
-    try:
-        assert isinstance(read_shapes(path), dict)
-    except ModelNotFoundError as error:
-        assert "\n" not in str(error)
-
-
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
         ("config.json", {"alignment_heads": [[10**6, 0]]}, "names the layer 1000000, which the"),
-        ("config.json", {"alignment_heads": [[0]]}, r"length 2, got 1 - at `\$\.alignment_heads"),
-        ("config.json", {"suppress_ids": None}, r"got `null` - at `\$\.suppress_ids"),
         ("preprocessor_config.json", {"n_fft": 10**9}, "`int` <= 400"),
-        ("preprocessor_config.json", {"hop_length": 0}, "`int` >= 160"),
-        ("preprocessor_config.json", {"chunk_length": 10**6}, "`int` <= 30"),
-        ("preprocessor_config.json", {"feature_size": 128}, "feature_size=128, and the weights"),
         ("vocabulary.json", ["a"], "it has 1 tokens, and the weights have 51865"),
     ],
 )

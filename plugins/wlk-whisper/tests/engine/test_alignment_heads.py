@@ -83,20 +83,6 @@ def test_two_sizes_of_one_shape_are_distinguished_by_name_or_not_at_all():
     assert not neither.are_known
 
 
-def test_every_published_head_exists_in_its_model():
-    """The table has pairs within the shape they belong to."""
-    shapes = {
-        (4, 6, 51864), (4, 6, 51865), (6, 8, 51864), (6, 8, 51865), (12, 12, 51864),
-        (12, 12, 51865), (24, 16, 51864), (24, 16, 51865), (32, 20, 51866), (4, 20, 51866),
-    }  # fmt: skip
-
-    for shape in shapes:
-        heads = choose_alignment_heads(None, None, name="x", shape=shape)
-
-        assert heads.are_known
-        assert all(layer < shape[0] and head < shape[1] for layer, head in heads.pairs)
-
-
 @pytest.mark.parametrize("source", ["generation_config", "weights"])
 @pytest.mark.parametrize("absent", [(4, 0), (0, 6)])
 def test_a_distilled_model_with_heads_of_its_parent_has_unknown_heads(caplog, source, absent):

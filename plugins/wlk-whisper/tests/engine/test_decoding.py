@@ -8,27 +8,15 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.decoding import LOOP_REPEATS, decode
-from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
+from wlk_whisper.engine.logit_filters import log_softmax
 from wlk_whisper.engine.network import DecoderOutput, run_alone
 
-EOT, SOT, NO_SPEECH, TIMESTAMPS = 20, 21, 22, 25
-PROMPT = (SOT, 23)
+from .toy import EOT, NO_SPEECH, PROMPT, ToyNetwork, make_filter
 
 
 def decoded(network, *arguments, **options):
     """Return the result of `decode`, each pass by itself."""
     return run_alone(network, decode(network, *arguments, **options))
-
-
-def make_filter(**changes):
-    """Return the filter of a vocabulary of 40: 20 words, specials, 15 timestamps."""
-    fields = {
-        "suppress_tokens": np.array([3, 7, 21, 22, 23, 24]),
-        "begin_suppress_tokens": np.array([EOT]),
-        "has_timestamps": False,
-        "max_initial_timestamp": 4,
-    } | changes
-    return LogitFilter(sot=SOT, eot=EOT, no_speech=NO_SPEECH, timestamp_begin=TIMESTAMPS, **fields)
 
 
 def encode(network, *, frames=24):
@@ -68,9 +56,9 @@ def beam(network, logit_filter, budget, size):
 
 @given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(1, 5))
 @settings(max_examples=20)
-def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget, size):
+def test_a_beam_equals_the_one_without_a_cache(seed, has_timestamps, budget, size):
     """Reordering the rows of the cache loses and mixes up nothing."""
-    network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
+    network, logit_filter = ToyNetwork(seed=seed), make_filter(has_timestamps=has_timestamps)
     result = decoded(
         network,
         encode(network),
@@ -85,9 +73,9 @@ def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget
 
 @given(st.integers(0, 100), st.integers(1, 4))
 @settings(max_examples=15)
-def test_the_result_equals_a_pass_over_the_whole_text(toy, seed, size):
+def test_the_result_equals_a_pass_over_the_whole_text(seed, size):
     """Attention and log-probabilities of the best hypothesis are those of one pass."""
-    network, logit_filter = toy(seed=seed), make_filter()
+    network, logit_filter = ToyNetwork(seed=seed), make_filter()
     result = decoded(
         network,
         encode(network),
@@ -112,9 +100,9 @@ def test_the_result_equals_a_pass_over_the_whole_text(toy, seed, size):
     )
 
 
-def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
+def test_no_speech_is_read_at_the_start_of_the_transcript():
     """The probability is unfiltered, wherever in the prompt the start of transcript is."""
-    network = toy(seed=3)
+    network = ToyNetwork(seed=3)
     prompt = (4, 5, *PROMPT)
     result = decoded(network, encode(network), prompt, logit_filter=make_filter(), budget=4)
     logits, _ = network.recompute(prompt)

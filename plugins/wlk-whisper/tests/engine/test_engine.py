@@ -5,149 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from types import SimpleNamespace
 
-import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
-import numpy as np
 import pytest
 
-from wlk_conformance.testing import noise
 from wlk_core.plugins import LoadedBackend
 from wlk_whisper.backend import _open_stream, _warm_up
-from wlk_whisper.checkpoint import Checkpoint
-from wlk_whisper.ctranslate2.backend import BUNDLED
-from wlk_whisper.engine.alignment_heads import AlignmentHeads
-from wlk_whisper.engine.engine import (
-    DecodingOptions,
-    WhisperEngine,
-    transcribe,
-)
-from wlk_whisper.engine.model_files import read_tokenizer
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding, run_alone
+from wlk_whisper.engine.engine import DecodingOptions, transcribe
+from wlk_whisper.engine.network import ChoiceTooClose, Rounding, run_alone
 from wlk_whisper.plugin import WHISPER
 
-HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
-SOT, EOT, NO_SPEECH, NO_TIMESTAMPS = 50258, 50257, 50362, 50363
-AUDIO = noise(3.0, level=0.1, seed=1)
+from .scripts import HF_TOKENIZER, RATE, SOT, TOKENIZER, ScriptedNetwork, engine_of, ramp, sentence
+
+AUDIO = ramp(0, 3 * RATE)
 
 
-def ids(text):
-    """Return the ids of *text*."""
-    return HF_TOKENIZER.encode(text, add_special_tokens=False).ids
-
-
-@attrs.define(eq=False)
-class ScriptedNetwork:
-    """
-    A network that emits *tokens* after any prompt, and attends to them in order.
-
-    Text token i is attended to from frame ``25 i`` on.  *languages* are ranked as they stand;
-    *no_speech_prob* is the probability of no speech.  A pass whose attention is requested may fail
-    or return none.
-    """
-
-    tokens: tuple = ()
-    languages: tuple = ("en",)
-    no_speech_prob: float = 0.0
-    n_vocab: int = 51865
-    n_text_ctx: int = 448
-    n_mels: int = 80
-    alignment_heads: tuple = ((0, 0), (1, 0))
-    rounding: Rounding = ALONE
-    has_attention: bool = True
-    fails_with: type[Exception] | None = None
-    inputs: list = attrs.Factory(list)
-    windows: list = attrs.Factory(list)
-    aligned: int = 0
-
-    def encode(self, features, *, is_padded=False):
-        """Record the window."""
-        self.windows.append((*features.shape, is_padded))
-        return EncoderOutput(features.shape[1] // 2)
-
-    def new_decoder(self, encoder_output):
-        """Return a decoder of the script."""
-        return ScriptedDecoder(self, encoder_output.frames)
-
-
-@attrs.frozen
-class EncoderOutput:
-    """Nothing but a length."""
-
-    frames: int
-
-
-@attrs.define(eq=False)
-class ScriptedDecoder:
-    """Emit the script."""
-
-    network: ScriptedNetwork
-    frames: int
-    inputs: list = attrs.Factory(list)
-
-    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
-        """Make the next token of the script the likeliest by far."""
-        first = len(self.inputs)
-        self.inputs += [int(token) for token in tokens[0]]
-        self.network.inputs.append(tuple(self.inputs))
-        rows = [self._logits(first + index) for index in range(tokens.shape[1])]
-        logits = np.stack([rows[index] for index in logits_to_keep])[None]
-        attention = None
-        if output_attention and self.network.fails_with:
-            raise self.network.fails_with
-        if output_attention and self.network.has_attention:
-            self.network.aligned += 1
-            start = self.inputs.index(NO_TIMESTAMPS)
-            attention = np.full((2, len(rows), self.frames), 1e-3, dtype=np.float32)
-            for row in range(len(rows)):
-                index = max(0, first + row - start)
-                attention[:, row, 25 * index : 25 * (index + 1)] = 1.0
-            attention = attention[None] / attention.sum(-1, keepdims=True)
-        return DecoderOutput(
-            logits=logits, cross_attention=attention, rounding=self.network.rounding
-        )
-
-    def reorder_cache(self, rows):
-        """Change nothing, because all rows are the same."""
-
-    def _logits(self, index):
-        logits = np.zeros(self.network.n_vocab, dtype=np.float32)
-        inputs = self.inputs[: index + 1]
-        if SOT not in inputs:
-            return logits
-        if inputs == [SOT] and not self.network.no_speech_prob:
-            for rank, code in enumerate(self.network.languages):
-                logits[HF_TOKENIZER.token_to_id(f"<|{code}|>")] = 30.0 - rank
-        if inputs[-1] == SOT and self.network.no_speech_prob:
-            others = np.log(self.network.n_vocab - 1)
-            odds = np.log(self.network.no_speech_prob / (1 - self.network.no_speech_prob))
-            logits[NO_SPEECH] = others + odds
-        text = inputs[inputs.index(SOT) + 3 :]
-        if NO_TIMESTAMPS in inputs:
-            logits[EOT] = 40.0
-        elif len(inputs) >= inputs.index(SOT) + 3:
-            script = (*self.network.tokens, EOT)
-            logits[script[min(len(text), len(script) - 1)]] = 40.0
-        return logits
-
-
-def engine_of(network, languages=None, *, are_known=True):
-    """Return an engine around *network* whose checkpoint knows *languages*."""
-    return WhisperEngine(
-        network=network,
-        hf_tokenizer=HF_TOKENIZER,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=80),
-        checkpoint=Checkpoint(name="script", languages=languages),
-        alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
-    )
-
-
-def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **options):
+def run(network, *, prompt="", language="en", languages=None, **options):
     """Return the hypothesis of one engine call."""
     passes = transcribe(
-        audio,
-        engine=engine_of(network, languages),
+        AUDIO,
+        engine=engine_of(network, languages=languages),
         options=DecodingOptions(**options),
         prompt=prompt,
         language=language,
@@ -155,59 +30,65 @@ def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **opt
     return run_alone(network, passes)
 
 
-def timestamped(*words):
-    """Return the tokens of *words*, each between its timestamps, half a second apart."""
-    tokens = []
-    for index, word in enumerate(words):
-        tokens += [50364 + 25 * index, *ids(word), 50364 + 25 * index + 20]
-    return tuple(tokens)
-
-
 def test_words_have_the_times_of_their_attention():
     """Timestamps in the text are dropped, and the attention of a second pass counts."""
-    hypothesis = run(ScriptedNetwork(timestamped(" one", " two", " three")))
+    hypothesis = run(ScriptedNetwork(sentence(" one two three")))  # spoken at 0.5, 1.0 and 1.5 s
 
     assert [" one", " two", " three"] == [word.text for word in hypothesis.words]
-    for index, word in enumerate(hypothesis.words):
-        assert 0.5 * index == pytest.approx(word.start, abs=0.1)
-        assert 0.5 * (index + 1) == pytest.approx(word.end, abs=0.1)
+    assert [0.75, 1.25] == pytest.approx([word.start for word in hypothesis.words[1:]], abs=0.02)
+    assert [0.75, 1.25] == pytest.approx([word.end for word in hypothesis.words[:-1]], abs=0.02)
 
 
 def test_no_prompt_means_no_prompt_tokens():
     """Without earlier text the first pass is the start of the transcript alone."""
-    without, prompted = ScriptedNetwork(timestamped(" one")), ScriptedNetwork(timestamped(" one"))
+    without, prompted = ScriptedNetwork(), ScriptedNetwork()
     run(without)
     run(prompted, prompt="zero")
 
-    assert (SOT, 50259, 50359) == without.inputs[0]
-    assert (50361, *ids(" zero"), SOT, 50259, 50359) == prompted.inputs[0]
+    start = TOKENIZER.sot_sequence
+    assert [*start] == without.inputs[0]
+    assert [TOKENIZER.sot_prev, *TOKENIZER.encode(" zero"), *start] == prompted.inputs[0]
 
 
 def test_a_long_prompt_leaves_half_of_the_positions():
     """Of a long prompt the end is kept."""
-    network = ScriptedNetwork(timestamped(" one"))
+    network = ScriptedNetwork()
     run(network, prompt="seven " * 400)
 
     assert 1 + 223 + 3 == len(network.inputs[0])
-    assert ids(" seven") == list(network.inputs[0][1:2])
+    assert TOKENIZER.encode(" seven") == network.inputs[0][1:2]
 
 
 @pytest.mark.parametrize(("probability", "words"), [(0.85, 1), (0.95, 0)])
 def test_a_window_without_speech_has_no_words(probability, words):
     """Above NO_SPEECH_THRESHOLD the text is dropped, whatever it is."""
-    hypothesis = run(ScriptedNetwork(timestamped(" one"), no_speech_prob=probability))
+    hypothesis = run(ScriptedNetwork(sentence(" one"), no_speech_prob=probability))
 
     assert words == len(hypothesis.words)
     assert "en" == hypothesis.language
 
 
+@pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.1, False)])
+def test_a_probability_of_no_speech_at_its_threshold_is_refused_in_a_common_pass(
+    probability, is_close
+):
+    """Alone, every probability decides."""
+    network = ScriptedNetwork(sentence(" one"), no_speech_prob=probability)
+    network.rounding = Rounding(margin=0.5)
+    if is_close:
+        with pytest.raises(ChoiceTooClose):
+            run(network)
+    else:
+        assert run(network).words
+
+
 def test_the_language_is_detected_among_those_of_the_checkpoint():
     """The likeliest of them is forced and reported."""
-    network = ScriptedNetwork(timestamped(" one"), languages=("fr", "de", "en"))
+    network = ScriptedNetwork(sentence(" one"), languages=("fr", "de", "en"))
     hypothesis = run(network, language=None, languages=("en", "de"))
 
     assert "de" == hypothesis.language
-    assert (SOT,) == network.inputs[0]
+    assert [SOT] == network.inputs[0]
     assert HF_TOKENIZER.token_to_id("<|de|>") == network.inputs[1][1]
 
 
@@ -237,10 +118,10 @@ def test_two_languages_that_are_close_in_a_common_pass_are_refused(margin, is_cl
 
 def test_language_and_task_are_those_of_the_call():
     """The engine stores no option of a stream."""
-    network = ScriptedNetwork(timestamped(" one"))
+    network = ScriptedNetwork()
     run(network, language="de", task="translate")
 
-    assert (SOT, 50261, 50358) == network.inputs[0]
+    assert [SOT, 50261, 50358] == network.inputs[0]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +130,7 @@ def test_language_and_task_are_those_of_the_call():
 )
 def test_the_window_is_full_fitted_or_padded(context, frames, is_padded):
     """Three seconds of audio are encoded as four seconds or thirty; the output may be padded."""
-    network = ScriptedNetwork(timestamped(" one"))
+    network = ScriptedNetwork()
     hypothesis = run(network, context=context)
 
     assert [(80, frames, is_padded)] == network.windows
@@ -258,20 +139,12 @@ def test_the_window_is_full_fitted_or_padded(context, frames, is_padded):
 
 def test_the_work_counters_count_every_pass():
     """Detection, decoding and alignment count, every pass with its positions."""
-    network = ScriptedNetwork(timestamped(" one", " two"))
+    network = ScriptedNetwork(sentence(" one two"))
     work = run(network, language=None).work
 
     # One for the language, the prompt of three, six tokens, and start, text and end once more.
     assert 1 + 1 + 6 + 1 == work.decoder_forwards == work.host_syncs
     assert 1 + 3 + 6 + (3 + 1 + 2 + 1) == work.decoder_positions
-
-
-def test_a_decoder_that_does_not_stop_is_stopped():
-    """A text without an end costs what the audio can contain, and its loop is cut."""
-    hypothesis = run(ScriptedNetwork((50364, *ids(" one") * 400)))
-
-    assert hypothesis.work.decoder_forwards < 16 + 15 * 3
-    assert len(hypothesis.words) <= 12
 
 
 def backend_on(network, **options):

@@ -7,30 +7,23 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_whisper.engine.logit_filters import LogitFilter
+from wlk_whisper.engine.network import ChoiceTooClose, Rounding
 
-EOT, BEGIN = 20, 25
+from .toy import EOT, make_filter
+from .toy import TIMESTAMPS as BEGIN
+
 texts = st.lists(st.integers(0, 39).filter(lambda token: not 20 <= token < 25), max_size=8)
 
 
-def make_filter(*, has_timestamps):
-    """Return the filter of a vocabulary of 40: 20 words, specials, 15 timestamps."""
-    return LogitFilter(
-        sot=21,
-        eot=EOT,
-        no_speech=22,
-        timestamp_begin=BEGIN,
-        suppress_tokens=np.array([3, 21, 22, 23, 24]),
-        begin_suppress_tokens=np.array([EOT, 5]),
-        has_timestamps=has_timestamps,
-        max_initial_timestamp=4,
-    )
+def new_filter(*, has_timestamps):
+    """Return a filter that allows no text to begin with the end or a blank, token 5."""
+    return make_filter(begin_suppress_tokens=np.array([EOT, 5]), has_timestamps=has_timestamps)
 
 
 def allowed(tokens, *, has_timestamps=True, seed=0):
     """Return the ids that may follow *tokens*."""
     logits = np.random.default_rng(seed).normal(size=40).astype(np.float32)
-    logit_filter = make_filter(has_timestamps=has_timestamps)
+    logit_filter = new_filter(has_timestamps=has_timestamps)
     return set(np.flatnonzero(np.isfinite(logit_filter.logprobs(logits, tokens))))
 
 
@@ -39,11 +32,11 @@ def test_the_filtered_logits_are_a_distribution(tokens, has_timestamps, seed):
     """Probabilities sum to one, the logits do not change, special tokens are never allowed."""
     logits = np.random.default_rng(seed).normal(size=40).astype(np.float32) * 10
     before = logits.copy()
-    logprobs = make_filter(has_timestamps=has_timestamps).logprobs(logits, tokens)
+    logprobs = new_filter(has_timestamps=has_timestamps).logprobs(logits, tokens)
 
     np.testing.assert_array_equal(before, logits)
     assert 1.0 == pytest.approx(np.exp(logprobs.astype(np.float64)).sum(), abs=1e-5)
-    assert not np.isfinite(logprobs[[3, 21, 22, 23, 24]]).any()
+    assert not np.isfinite(logprobs[[3, 7, 21, 22, 23, 24]]).any()
 
 
 @given(texts)
@@ -86,7 +79,24 @@ def test_timestamps_likelier_together_than_every_word_are_chosen(logit, is_times
     logits = np.full(40, -9.0, dtype=np.float32)
     logits[1] = 5.0
     logits[BEGIN:] = logit
-    logprobs = make_filter(has_timestamps=True).logprobs(logits, [26, 2])
+    logprobs = new_filter(has_timestamps=True).logprobs(logits, [26, 2])
 
     assert is_timestamp == (logprobs.argmax() >= BEGIN)
     assert is_timestamp == (not np.isfinite(logprobs[:BEGIN]).any())
+
+
+@pytest.mark.parametrize("lead", [0.3, -0.3, 2.0, -2.0])
+def test_text_and_timestamps_that_are_close_in_a_common_pass_are_refused(lead):
+    """All timestamps together compete with the likeliest text token."""
+    rounding, logits = Rounding(margin=0.5), np.full(40, -20.0, dtype=np.float32)
+    logits[1], logits[30] = 3.0, 3.0 + lead
+    logit_filter = new_filter(has_timestamps=True)
+    expected = logit_filter.logprobs(logits, (26, 2))
+
+    assert (lead > 0) == (30 == expected.argmax())
+    if abs(lead) < rounding.margin:
+        with pytest.raises(ChoiceTooClose):
+            logit_filter.logprobs(logits, (26, 2), rounding=rounding)
+    else:
+        common = logit_filter.logprobs(logits, (26, 2), rounding=rounding)
+        np.testing.assert_array_equal(expected, common)

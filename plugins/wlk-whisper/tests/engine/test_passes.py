@@ -7,22 +7,20 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
-import pytest
 
 from wlk_whisper.engine.decoding import decode
-from wlk_whisper.engine.logit_filters import LogitFilter
 from wlk_whisper.engine.network import (
     ALONE,
     ChoiceTooClose,
     DecoderOutput,
     EncoderPass,
     Rounding,
-    run,
     run_alone,
     run_together,
 )
 
-SOT, EOT = 21, 20
+from .toy import PROMPT, ToyNetwork, make_filter
+
 ROUNDING = Rounding(margin=0.2, attention=0.05)
 
 
@@ -62,25 +60,15 @@ class NoisyBatch:
         )
 
 
-def search(network, *, frames=24, prompt=(SOT, 23), budget=6, beam_size=1, has_attention=True):
+def search(network, *, frames=24, prompt=PROMPT, budget=6, beam_size=1, has_attention=True):
     """Return an engine call: an encoder pass and a search."""
     encoder_output = yield EncoderPass(features=np.zeros((80, 2 * frames), dtype=np.float32))
-    logit_filter = LogitFilter(
-        sot=SOT,
-        eot=EOT,
-        no_speech=22,
-        timestamp_begin=25,
-        suppress_tokens=np.array([3, 7, 21, 22, 23, 24]),
-        begin_suppress_tokens=np.array([EOT]),
-        has_timestamps=not has_attention,
-        max_initial_timestamp=4,
-    )
     return (
         yield from decode(
             network,
             encoder_output,
             prompt,
-            logit_filter=logit_filter,
+            logit_filter=make_filter(has_timestamps=not has_attention),
             budget=budget,
             beam_size=beam_size,
             output_attention=has_attention,
@@ -96,7 +84,7 @@ def choices(result):
 requests = st.fixed_dictionaries(
     {
         "frames": st.integers(8, 24),
-        "prompt": st.lists(st.integers(0, 19), max_size=4).map(lambda words: (SOT, 23, *words)),
+        "prompt": st.lists(st.integers(0, 19), max_size=4).map(lambda words: (*PROMPT, *words)),
         "budget": st.integers(1, 7),
         "beam_size": st.sampled_from([1, 1, 1, 3]),
         "has_attention": st.booleans(),
@@ -105,9 +93,9 @@ requests = st.fixed_dictionaries(
 
 
 @given(st.lists(requests, min_size=1, max_size=5), st.integers(0, 2**32), st.booleans())
-def test_any_group_of_calls_has_the_choices_of_each_alone(toy, group, seed, is_noisy):
+def test_any_group_of_calls_has_the_choices_of_each_alone(group, seed, is_noisy):
     """Whatever rounding does within its bounds: tokens and work are equal."""
-    network = toy(seed=seed)
+    network = ToyNetwork(seed=seed)
     calls = [partial(search, network, **request) for request in group]
     batch = NoisyBatch(network, ROUNDING if is_noisy else ALONE, seed)
 
@@ -117,21 +105,9 @@ def test_any_group_of_calls_has_the_choices_of_each_alone(toy, group, seed, is_n
     assert max(batch.widths) == len(group)
 
 
-def test_a_call_that_has_ended_leaves_the_batch(toy):
-    """Later passes have the calls that go on, and no others."""
-    network = toy()
-    batch = NoisyBatch(network)
-    run_together(
-        network, batch, [partial(search, network, budget=budget) for budget in (1, 3, 3, 5)]
-    )
-
-    assert [4, 4, 3, 3] == batch.widths[:4]
-    assert batch.widths[4:] in ([1], [1, 1])
-
-
-def test_a_choice_that_is_too_close_is_made_again_alone(toy):
+def test_a_choice_that_is_too_close_is_made_again_alone():
     """The other calls of the batch go on."""
-    network = toy()
+    network = ToyNetwork()
     batch = NoisyBatch(network, Rounding(margin=1e-9))
     begun = []
 
@@ -148,23 +124,3 @@ def test_a_choice_that_is_too_close_is_made_again_alone(toy):
     assert [0, 1] == begun
     assert 4 == answers[0]
     assert choices(run_alone(network, other())) == choices(answers[1])
-
-
-def test_what_a_call_raises_is_raised_for_the_batch(toy):
-    """The caller makes each call again alone, so that the error reaches its own stream."""
-    network = toy()
-
-    def broken():
-        yield EncoderPass(features=np.zeros((80, 8), dtype=np.float32))
-        raise ValueError("a fault")
-
-    with pytest.raises(ValueError, match="a fault"):
-        run_together(network, NoisyBatch(network), [partial(search, network), broken])
-
-
-def test_a_network_without_batches_runs_each_call_alone(toy):
-    """MLX and half precision have none."""
-    network = toy()
-    answers = run(network, [partial(search, network)] * 2)
-
-    assert [choices(run_alone(network, search(network)))] * 2 == list(map(choices, answers))

@@ -12,6 +12,7 @@ from api_server import KEY, response, transcribe
 
 from wlk_core import BackendError, BackendUnavailable, ModelNotFoundError, OptionError, load_backend
 from wlk_whisper.openai_api.client import DEFAULT_URL, Endpoint
+from wlk_whisper.plugin import OPENAI_API
 
 LOCAL = "http://127.0.0.1:9/v1"
 
@@ -36,6 +37,11 @@ def test_the_url_is_the_option_else_the_environment_else_openai(monkeypatch):
 
     assert "https://there.example/v1" == resolve().url
     assert LOCAL == resolve(f"{LOCAL}/").url
+
+
+def test_an_endpoint_is_used_only_where_it_is_named():
+    """It sends audio away and costs money."""
+    assert OPENAI_API.preference is None
 
 
 def test_a_key_is_never_shown():

@@ -11,6 +11,7 @@ from api_server import FAULTS, response, transcribe
 from wlk_conformance.testing import load_clip
 from wlk_core import BackendError
 from wlk_core.processor import attempt
+from wlk_whisper.openai_api.response import MAX_CHARACTERS
 
 AUDIO = load_clip("demo").audio[:16_000]
 
@@ -33,7 +34,11 @@ def pauses(monkeypatch):
             "502 .*Bad Gateway",
             True,
         ),
+        (response(200, " " * (MAX_CHARACTERS + 1)), "got 1048577 characters", False),
         (response(200, '{"text": "on'), "Invalid JSON", True),
+        (response(200, '{"text": ' + "[" * 100_000), "Invalid JSON", True),
+        (response(200, {"error": "no"}), "text: Field required", False),
+        (response(200, {"text": "a", "words": [{"word": 1}]}), r"words\.0\.word: .*string", False),
         (response(200, {"text": "one two"}), "without `words`", False),
         (response(429, {"error": {"message": "slow"}}, retry_after_ms="1"), r"429 \(slow\)", True),
         (
@@ -51,7 +56,8 @@ def pauses(monkeypatch):
         ),
     ],
     ids=[
-        "html", "html 502", "damaged", "no words", "429", "quota", "500", "400", "403", "redirect",
+        "html", "html 502", "long", "damaged", "deep", "no text", "a number", "no words", "429",
+        "quota", "500", "400", "403", "redirect",
     ],
 )  # fmt: skip
 def test_an_invalid_response_is_one_line(load, server, respond, message, is_retryable):

@@ -9,7 +9,7 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import EMPTY, REJECTION, recording, response, transcribe
 import numpy as np
 
-from wlk_conformance.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_conformance.testing import StreamDriver, load_clip, noise
 from wlk_core import BackendError, OptionError, load_backend
 
 
@@ -67,24 +67,6 @@ def test_the_rejection_of_a_forced_language_is_an_error(load, server):
     assert 1 == server.arrivals
 
 
-def test_a_wrong_detection_does_not_end_a_stream(load, server):
-    """The endpoint detects Latin, rejects Latin, and the stream continues without a language."""
-    languages = []
-    words = [
-        {"word": "one", "start": 0.2, "end": 0.5},
-        {"word": "two", "start": 0.8, "end": 1.1},  # a last word would not be committed yet
-    ]
-    latin = response(200, {"text": "one two", "language": "latin", "words": words})
-    server.next.extend(recording(languages, r) for r in (latin, latin, REJECTION, latin))
-    stream = load().create_processor()
-    for _ in range(3):
-        stream.insert_audio_chunk(noise(2.0, seed=1))
-        stream.process_iter()
-    stream.close()
-
-    assert [None, None, "la", None] == languages
-
-
 def test_a_translation_has_fields_of_its_own(load, server):
     """The translations endpoint takes neither language nor granularities."""
     hypothesis = transcribe(load(), task="translate", prompt="one")
@@ -112,15 +94,6 @@ def test_the_audio_arrives_unchanged(load, server):
     np.testing.assert_allclose(request.audio, np.clip(audio, -1.0, 1.0), atol=1 / 32768)
 
 
-def test_a_warmup_is_a_second_of_silence(load, server):
-    """It costs little and tests URL, key and model."""
-    load().warmup()
-    (request,) = server.accepted
-
-    assert 16_000 == len(request.audio)
-    assert not request.audio.any()
-
-
 def test_a_connection_without_encryption_is_a_warning(server, caplog):
     """Requests to this machine are not, because nobody else reads them."""
     load_backend("openai-api", base_url="http://there.example/v1").close()
@@ -140,32 +113,6 @@ def streamed(backend, audio, **options):
 def texts(words):
     """Return words without their spacing."""
     return [word.text.strip() for word in words]
-
-
-@pytest.mark.slow
-def test_a_detected_language_is_kept_for_the_stream(load, server):
-    """Once text is committed its language is sent with each request, in this stream only."""
-    backend = load()
-    streamed(backend, load_clip("demo").audio)
-    languages = [request.fields.get("language") for request in server.accepted]
-    first = languages.index(["en"])
-
-    assert [None] * first == languages[:first]
-    assert [["en"]] * (len(languages) - first) == languages[first:]
-    server.accepted.clear()
-    streamed(backend, load_clip("demo").audio[:32_000])
-    assert server.accepted[0].fields.get("language") is None
-
-
-@pytest.mark.slow
-def test_committed_text_is_the_prompt_once_its_audio_is_dropped(load, server):
-    """The initial prompt comes first; the end of the transcript follows it."""
-    streamed(load(), connected_digits(24, seed=60).audio, prompt="digits only")
-    prompts = [request.fields["prompt"][0] for request in server.accepted]
-
-    assert "digits only" == prompts[0]
-    assert prompts[-1].startswith("digits only ")
-    assert len(prompts[-1]) > len("digits only ")
 
 
 @pytest.mark.slow

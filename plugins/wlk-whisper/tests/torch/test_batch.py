@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 import gc
 import weakref
 
@@ -17,17 +16,11 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_conformance.testing import connected_digits
-from wlk_core import load_backend
-from wlk_whisper.engine.alignatt import transcribe_aligned
-from wlk_whisper.engine.engine import DecodingOptions, transcribe
-from wlk_whisper.engine.network import DecoderPass, EncoderPass, run_alone
+from wlk_whisper.engine.network import DecoderPass, EncoderPass
 from wlk_whisper.torch.network import TorchNetwork
 
 HEADS = ((0, 0), (1, 1), (1, 0))
 MELS, VOCABULARY = 8, 60
-RATE = 16_000
-SPEECH = connected_digits(12, seed=5).audio
 
 
 def new_network(dtype=torch.float32):
@@ -153,56 +146,3 @@ def test_a_batch_is_free_when_its_decoders_are_gone(network):
 def test_half_precision_has_no_common_passes(dtype):
     """Its rounding would leave few choices certain."""
     assert new_network(dtype).new_batch() is None
-
-
-requests = st.fixed_dictionaries(
-    {
-        "start": st.integers(0, len(SPEECH) - RATE // 2),
-        "length": st.integers(RATE // 2, 5 * RATE),
-        "is_aligned": st.booleans(),
-        "beam_size": st.sampled_from([1, 1, 2]),
-        "language": st.sampled_from(["en", None]),
-        "prompt": st.sampled_from(["", "one two", "seven eight nine zero one"]),
-        "context": st.sampled_from(["padded", "full", "fitted"]),
-        "is_last": st.booleans(),
-    }
-)
-
-
-@pytest.mark.slow
-@given(group=st.lists(requests, min_size=2, max_size=5))
-@settings(max_examples=8)
-def test_any_group_of_engine_calls_has_the_answers_of_each_alone(group):
-    """Windows, prompts, beams and policies of any kind."""
-    with load_backend("whisper", "digits") as whisper:
-        engine = whisper.engine
-        calls = [engine_call(engine, **request) for request in group]
-        alone = [run_alone(engine.network, call()) for call in calls]
-        answers = engine.run(calls)
-
-    for expected, answer in zip(alone, answers, strict=True):
-        assert (expected.language, expected.work) == (answer.language, answer.work)
-        assert len(expected.words) == len(answer.words)
-        for word, other in zip(expected.words, answer.words, strict=True):
-            assert getattr(word, "frames", ()) == getattr(other, "frames", ())
-            word, other = (getattr(entry, "word", entry) for entry in (word, other))  # noqa: PLW2901 -- the word of an aligned word
-            assert (word.text, word.start, word.end) == (other.text, other.start, other.end)
-            assert other.probability == pytest.approx(word.probability, abs=1e-4)
-
-
-def engine_call(
-    engine, *, start, length, is_aligned, beam_size, language, prompt, context, is_last
-):
-    """Return what begins the engine call of a request."""
-    audio = SPEECH[start : start + length]
-    options = DecodingOptions(beam_size=beam_size, context=context)
-    common = {"engine": engine, "options": options, "prompt": prompt, "language": language}
-    if not is_aligned:
-        return partial(transcribe, audio, **common)
-    return partial(
-        transcribe_aligned,
-        audio,
-        context=(),
-        is_last=is_last,
-        **common,
-    )

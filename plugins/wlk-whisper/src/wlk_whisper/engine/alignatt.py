@@ -19,7 +19,13 @@ from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames
 from wlk_whisper.engine.network import ChoiceTooClose
-from wlk_whisper.engine.prompt import build_prompt, token_budget
+from wlk_whisper.engine.prompt import (
+    MAX_CONTEXT_TOKENS,
+    MAX_PROMPT_TOKENS,
+    MIN_NEW_TOKENS,
+    previous_tokens,
+    token_budget,
+)
 from wlk_whisper.engine.timing import attended_frames, token_boundaries
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
@@ -30,7 +36,6 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
     from wlk_whisper.engine.network import Passes
-    from wlk_whisper.engine.prompt import Prompt
 
 __all__ = ["transcribe_aligned"]
 
@@ -68,36 +73,44 @@ def transcribe_aligned(
     )
     tokenizer = engine.tokenizer(language, options.task)
     committed = max(0, round(context[-1].word.end * SAMPLE_RATE)) if context else 0
-    forced = build_prompt(
+    # The decoder's positions: the committed prefix comes first, apart from MIN_NEW_TOKENS for new
+    # text, then the budget of new tokens, and earlier text takes the rest.
+    start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
+    budget = token_budget(len(audio) - min(committed, len(audio)), language, task=options.task)
+    left = engine.network.n_text_ctx - len(start)
+    prefix = [token for word in context for token in word.tokens if isinstance(token, int)]
+    prefix = prefix[max(0, len(prefix) - (left - min(budget, MIN_NEW_TOKENS))) :]
+    left -= len(prefix)
+    budget = min(budget, left)
+    previous = previous_tokens(
         tokenizer,
-        prefix=[token for word in context for token in word.tokens if isinstance(token, int)],
-        static_prompt=static_prompt,
-        scrolling_prompt=prompt,
-        budget=token_budget(len(audio) - min(committed, len(audio)), language, task=options.task),
-        n_text_ctx=engine.network.n_text_ctx,
+        prompt,
+        keyterms=static_prompt,
+        room=max(0, min(left - budget - 1, MAX_PROMPT_TOKENS)),
+        max_tokens=MAX_CONTEXT_TOKENS,
     )
     logit_filter = engine.logit_filter(tokenizer, has_timestamps=False)
-    if forced.prefix:
+    if prefix:
         # The end of text may follow committed words at once, because the text begins with them.
         nothing = np.zeros(0, dtype=np.int64)
         logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=nothing)
     result = yield from decode(
         engine.network,
         encoder_output,
-        [*forced.start, *forced.prefix],
-        previous=forced.previous,
+        [*start, *prefix],
+        previous=previous,
         logit_filter=logit_filter,
-        budget=forced.budget,
+        budget=budget,
         beam_size=options.beam_size,
         output_attention=True,
     )
     work += result.work
-    if not forced.prefix and contains_no_speech(result):
+    if not prefix and contains_no_speech(result):
         return AlignedHypothesis(language=language, work=work)
     words, detokenised = _new_words(
         tokenizer,
         result,
-        forced,
+        prefix_tokens=len(prefix),
         audio_frames=audio_encoder_frames(len(audio)),
         lag_seconds=engine.alignment_heads.lag_seconds,
         is_last=is_last,
@@ -114,8 +127,8 @@ def transcribe_aligned(
 def _new_words(
     tokenizer: Tokenizer,
     result: DecodingResult,
-    forced: Prompt,
     *,
+    prefix_tokens: int,
     audio_frames: int,
     lag_seconds: float,
     is_last: bool,
@@ -138,10 +151,10 @@ def _new_words(
         tokens = tuple(keep_spoken_repetitions(tokens, frames.tolist(), result.loop))
     boundaries = token_boundaries(
         attention,
-        first_row=result.forced - len(forced.prefix) - 1,
+        first_row=result.forced - prefix_tokens - 1,
         unused_rows=0,
         rounding=result.rounding,
-    )[len(forced.prefix) :]
+    )[prefix_tokens:]
     # A last token that was never an input has no end of its own.
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
     probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))

@@ -11,7 +11,7 @@ from wlk_core.plugins import Hypothesis, WorkCounters
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
-from wlk_whisper.engine.network import DecoderPass, EncoderPass, run
+from wlk_whisper.engine.network import DecoderPass, EncoderPass, run_alone, run_together
 from wlk_whisper.engine.prompt import previous_tokens, token_budget
 from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
@@ -88,7 +88,10 @@ class WhisperEngine:
     def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
         """Return the answers of engine calls of several streams, each as alone."""
         # A method, because the core takes calls together whose functions are equal.
-        return run(self.network, calls)
+        batch = self.network.new_batch() if len(calls) > 1 else None
+        if batch is None:
+            return [run_alone(self.network, call()) for call in calls]
+        return run_together(self.network, batch, calls)
 
     def encode(
         self, audio: NDArray[np.float32], context: AudioContext, language: str | None
@@ -142,12 +145,20 @@ class WhisperEngine:
         )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
-        """Return the filter of tokens that the decoder may emit."""
-        return LogitFilter.from_tokenizer(
-            tokenizer,
+        """Return the filter of tokens that the decoder may emit: no special ones, no notes."""
+        first = self.begin_suppress_tokens
+        if first is None:  # the defaults of openai/whisper
+            first = (tokenizer.encode(" ")[0], tokenizer.eot)
+        special = range(tokenizer.eot + 1, tokenizer.timestamp_begin)
+        suppressed = sorted({*self._non_speech_tokens, *special})
+        return LogitFilter(
+            sot=tokenizer.sot,
+            eot=tokenizer.eot,
+            no_speech=tokenizer.no_speech,
+            timestamp_begin=tokenizer.timestamp_begin,
+            suppress_tokens=np.array(suppressed, dtype=np.int64),
+            begin_suppress_tokens=np.array(sorted(set(first)), dtype=np.int64),
             has_timestamps=has_timestamps,
-            begin_suppress_tokens=self.begin_suppress_tokens,
-            suppress_tokens=self._non_speech_tokens,
         )
 
     def align(

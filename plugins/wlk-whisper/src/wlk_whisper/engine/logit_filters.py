@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -12,7 +12,6 @@ from wlk_whisper.engine.network import ALONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.network import Rounding
@@ -40,37 +39,6 @@ class LogitFilter:
     begin_suppress_tokens: NDArray[np.int64]  #: not allowed as the first token
     has_timestamps: bool
     max_initial_timestamp: int = MAX_INITIAL_TIMESTAMP
-
-    @classmethod
-    def from_tokenizer(
-        cls,
-        tokenizer: Tokenizer,
-        *,
-        has_timestamps: bool,
-        suppress_tokens: Sequence[int],
-        begin_suppress_tokens: Sequence[int] | None = None,
-    ) -> Self:
-        """
-        Return the filter of a vocabulary, with non-speech tokens (brackets, notes) to suppress.
-
-        A text must not begin with *begin_suppress_tokens*; None means a blank and the end of text,
-        the defaults of openai/whisper.
-        """
-        first = (
-            (tokenizer.encode(" ")[0], tokenizer.eot)
-            if begin_suppress_tokens is None
-            else begin_suppress_tokens
-        )
-        special = range(tokenizer.eot + 1, tokenizer.timestamp_begin)
-        return cls(
-            sot=tokenizer.sot,
-            eot=tokenizer.eot,
-            no_speech=tokenizer.no_speech,
-            timestamp_begin=tokenizer.timestamp_begin,
-            suppress_tokens=np.array(sorted({*suppress_tokens, *special}), dtype=np.int64),
-            begin_suppress_tokens=np.array(sorted(set(first)), dtype=np.int64),
-            has_timestamps=has_timestamps,
-        )
 
     def logprobs(
         self, logits: NDArray[np.float32], tokens: Sequence[int], *, rounding: Rounding = ALONE

@@ -21,6 +21,7 @@ __all__ = [
     "ALONE",
     "MEL_FRAMES_PER_ENCODER_FRAME",
     "ChoiceTooClose",
+    "CrossKeysValues",
     "Decoder",
     "DecoderOutput",
     "DecoderPass",
@@ -28,7 +29,6 @@ __all__ = [
     "Network",
     "Passes",
     "Rounding",
-    "run",
     "run_alone",
     "run_together",
 ]
@@ -86,6 +86,18 @@ class DecoderOutput:
     logits: NDArray[np.float32]
     cross_attention: NDArray[np.float32] | None = None
     rounding: Rounding = ALONE
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class CrossKeysValues:
+    """
+    The cross-attention keys and values of each decoder layer, of one window, on its framework.
+
+    They are computed at once with the encoder, because every decoder over the window needs them.
+    """
+
+    frames: int
+    cross_kv: tuple[tuple[Any, Any], ...]  #: each [rows, heads, frames, head size]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -164,13 +176,6 @@ class Network(Protocol):
         that rounding could decide most choices.
         """
         ...
-
-
-def run(network: Network, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
-    """Return the answers of *calls*, together where the network can and there are several."""
-    if len(calls) > 1 and (batch := network.new_batch()) is not None:
-        return run_together(network, batch, calls)
-    return [run_alone(network, call()) for call in calls]
 
 
 def run_alone(network: Network, passes: Passes[T]) -> T:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from wlk_core.plugins import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from faster_whisper.tokenizer import Tokenizer
 
-__all__ = ["MAX_PROMPT_TOKENS", "Prompt", "build_prompt", "previous_tokens", "token_budget"]
+__all__ = [
+    "MAX_CONTEXT_TOKENS",
+    "MAX_PROMPT_TOKENS",
+    "MIN_NEW_TOKENS",
+    "previous_tokens",
+    "token_budget",
+]
 
 # Less than half of the 448 positions of every Whisper, as in openai/whisper.
 MAX_PROMPT_TOKENS = 223
@@ -47,58 +49,22 @@ def token_budget(samples: int, language: str | None, *, task: str = "transcribe"
     return SPARE_TOKENS + round(rate * samples / SAMPLE_RATE)
 
 
-@attrs.frozen(kw_only=True)
-class Prompt:
-    """The forced tokens of an AlignAtt call."""
-
-    previous: list[int]  #: earlier text
-    start: list[int]  #: the start of transcript
-    prefix: list[int]  #: tokens of the committed words whose audio is in the buffer
-    budget: int  #: how many tokens may follow
-
-
-def previous_tokens(tokenizer: Tokenizer, prompt: str, *, keyterms: str = "") -> list[int]:
-    """
-    Return the tokens of the text before the audio, at most MAX_PROMPT_TOKENS and their mark.
-
-    These are the beginning of *keyterms* and then the end of *prompt*.  Without either there are no
-    tokens at all, because an empty previous text changes the transcript.
-    """
-    terms = tokenizer.encode(f" {keyterms}")[:MAX_PROMPT_TOKENS] if keyterms else []
-    text = tokenizer.encode(f" {prompt}") if prompt else []
-    previous = [*terms, *text[max(0, len(text) - (MAX_PROMPT_TOKENS - len(terms))) :]]
-    return [tokenizer.sot_prev, *previous] if previous else []
-
-
-def build_prompt(
+def previous_tokens(
     tokenizer: Tokenizer,
+    prompt: str,
     *,
-    prefix: Sequence[int],
-    static_prompt: str,
-    scrolling_prompt: str,
-    budget: int,
-    n_text_ctx: int,
-) -> Prompt:
+    keyterms: str = "",
+    room: int = MAX_PROMPT_TOKENS,
+    max_tokens: int = MAX_PROMPT_TOKENS,
+) -> list[int]:
     """
-    Divide the decoder's positions among prefix, new tokens and earlier text.
+    Return the tokens of the text before the audio, as many as *room* and their mark.
 
-    The committed prefix comes first, apart from MIN_NEW_TOKENS positions for new text.  The
-    *budget* of new tokens comes next.  Earlier text takes the rest, at most MAX_PROMPT_TOKENS:
-    first the *static_prompt* of the stream, then the end of the *scrolling_prompt*.
+    These are the beginning of *keyterms* and then the end of *prompt*, at most *max_tokens*.
+    Without either there are none at all, because an empty previous text changes the transcript.
     """
-    start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
-    left = n_text_ctx - len(start)
-    prefix = prefix[max(0, len(prefix) - (left - min(budget, MIN_NEW_TOKENS))) :]
-    left -= len(prefix)
-    budget = min(budget, left)
-    left = max(0, min(left - budget - 1, MAX_PROMPT_TOKENS))
-    static = tokenizer.encode(f" {static_prompt}")[:left] if static_prompt else []
-    scrolling = tokenizer.encode(f" {scrolling_prompt}") if scrolling_prompt else []
-    kept = min(len(scrolling), MAX_CONTEXT_TOKENS, left - len(static))
-    previous = [*static, *scrolling[len(scrolling) - kept :]]
-    return Prompt(
-        previous=[tokenizer.sot_prev, *previous] if previous else [],
-        start=start,
-        prefix=list(prefix),
-        budget=budget,
-    )
+    terms = tokenizer.encode(f" {keyterms}")[:room] if keyterms else []
+    text = tokenizer.encode(f" {prompt}") if prompt else []
+    kept = min(len(text), max_tokens, room - len(terms))
+    previous = [*terms, *text[len(text) - kept :]]
+    return [tokenizer.sot_prev, *previous] if previous else []

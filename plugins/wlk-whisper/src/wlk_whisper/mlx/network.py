@@ -6,13 +6,16 @@ from functools import cached_property
 import math
 from typing import TYPE_CHECKING
 
-import attrs
 import mlx.core as mx
 from mlx_whisper.whisper import sinusoids
 import numpy as np
 
 from wlk_whisper.engine.features import silence_features
-from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, DecoderOutput
+from wlk_whisper.engine.network import (
+    MEL_FRAMES_PER_ENCODER_FRAME,
+    CrossKeysValues,
+    DecoderOutput,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["MlxNetwork"]
 
 _KeysValues = tuple[mx.array, mx.array]  # each [rows, heads, positions, head size]
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class MlxEncoderOutput:
-    """The cross-attention keys and values of each decoder layer."""
-
-    frames: int
-    cross_kv: tuple[_KeysValues, ...]
 
 
 class MlxNetwork:
@@ -61,13 +56,8 @@ class MlxNetwork:
             mx.eval(embedding)
         self._positional_embedding = embedding
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> MlxEncoderOutput:
-        """
-        Encode float32[mels, frames]; the encoder output of silence follows where it *is_padded*.
-
-        The cross-attention keys and values of all decoder layers are computed at once, because
-        every decoder needs them.
-        """
+    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> CrossKeysValues:
+        """Encode float32[mels, frames]; the output of silence follows where it *is_padded*."""
         silence = self.silence.cross_kv if is_padded else ()
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._stream.acquire():
@@ -92,15 +82,15 @@ class MlxNetwork:
                     )
                 )
             mx.eval(cross_kv)
-        return MlxEncoderOutput(frames=cross_kv[0][0].shape[2], cross_kv=cross_kv)
+        return CrossKeysValues(frames=cross_kv[0][0].shape[2], cross_kv=cross_kv)
 
     @cached_property
-    def silence(self) -> MlxEncoderOutput:
+    def silence(self) -> CrossKeysValues:
         """The encoder output of a window of silence."""
         frames = MEL_FRAMES_PER_ENCODER_FRAME * len(self._positional_embedding)
         return self.encode(silence_features(self.n_mels, frames))
 
-    def new_decoder(self, encoder_output: MlxEncoderOutput) -> MlxDecoder:
+    def new_decoder(self, encoder_output: CrossKeysValues) -> MlxDecoder:
         """Return a decoder of one row without tokens."""
         return MlxDecoder(self._whisper, encoder_output, self.alignment_heads, self._stream)
 
@@ -114,7 +104,7 @@ class MlxDecoder:
     def __init__(
         self,
         whisper: Whisper,
-        encoder_output: MlxEncoderOutput,
+        encoder_output: CrossKeysValues,
         alignment_heads: Heads,
         stream: SharedStream,
     ) -> None:

@@ -5,32 +5,27 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import torch
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from wlk_core.frameworks.kv_pool import Packing
 from wlk_whisper.engine.features import silence_features
-from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, EncoderPass
+from wlk_whisper.engine.network import (
+    MEL_FRAMES_PER_ENCODER_FRAME,
+    CrossKeysValues,
+    EncoderPass,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from transformers import WhisperForConditionalGeneration
 
-__all__ = ["CrossKeysValues", "KeysValues", "TorchEncoder", "merge_heads", "mlp", "split_heads"]
+__all__ = ["KeysValues", "TorchEncoder", "merge_heads", "mlp", "split_heads"]
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, each [rows, heads, positions, head size]."""
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class CrossKeysValues:
-    """The cross-attention keys and values of each decoder layer, of one window."""
-
-    frames: int
-    cross_kv: tuple[KeysValues, ...]
 
 
 class TorchEncoder:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.kv_pool import KVCache
     from wlk_whisper.engine.alignment_heads import Heads
-    from wlk_whisper.torch.encoder import CrossKeysValues
+    from wlk_whisper.engine.network import CrossKeysValues
 
 __all__ = ["TorchNetwork"]
 

@@ -1,4 +1,4 @@
-"""The network on torch computes exactly what transformers' own classes compute."""
+"""The network on torch and on MLX computes what transformers' own classes compute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from wlk_qwen3_simul.torch.checkpoint import load_model
 from wlk_qwen3_simul.torch.network import TorchNetwork
 
 HEADS = ((1, 2), (0, 3), (1, 0))
-CPU = torch.device("cpu")
 AUDIO = connected_digits(16, seed=1).audio
 BEFORE, AFTER = [5, 6, 7], [8, 9, 10, 11]
 
@@ -26,13 +25,24 @@ BEFORE, AFTER = [5, 6, 7], [8, 9, 10, 11]
 @pytest.fixture(scope="module")
 def model(checkpoint):
     """Return the tiny checkpoint as transformers' class."""
-    return load_model(checkpoint, device=CPU, dtype=torch.float32)
+    return load_model(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
 
 
-@pytest.fixture(scope="module")
-def network(model):
-    """Return the same model as a network."""
-    return TorchNetwork(model, alignment_heads=HEADS)
+@pytest.fixture(scope="module", params=["torch", "mlx"])
+def network(request, checkpoint, model):
+    """Return the same model as a network of each framework."""
+    if request.param == "torch":
+        return TorchNetwork(model, alignment_heads=HEADS)
+    mx = pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
+    pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
+    from wlk_core.frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
+    from wlk_qwen3_simul.mlx.checkpoint import load_model as load_mlx  # noqa: PLC0415 -- imports MLX
+    from wlk_qwen3_simul.mlx.network import MlxNetwork  # noqa: PLC0415 -- imports MLX
+
+    stream = shared_stream("cpu", install_hint="")
+    with stream.acquire():
+        loaded = load_mlx(checkpoint, dtype=mx.float32)
+    return MlxNetwork(loaded, alignment_heads=HEADS, stream=stream, dtype=mx.float32)
 
 
 def reference(model, samples):
@@ -50,61 +60,64 @@ def reference(model, samples):
         ).pooler_output
 
 
+def embeddings(encoded):
+    """Return the embeddings of all windows as an array."""
+    arrays = [window.embeddings for window in encoded.windows]
+    return np.concatenate([a.numpy() if torch.is_tensor(a) else np.array(a) for a in arrays])
+
+
 def test_the_incremental_encoder_is_that_of_the_whole_clip(model, network):
     """The embeddings agree at every step, over windows that close and seconds that are short."""
     encoder = IncrementalEncoder(network)
     for samples in (3000, 8000, 16_000, 20_080, 100_000, 127_999, 128_000, 128_039, 140_000):
-        encoded = encoder.encode(AUDIO[:samples], first_sample=0)
-        ours = torch.cat([window.embeddings for window in encoded.windows])
+        ours = embeddings(encoder.encode(AUDIO[:samples], first_sample=0))
         theirs = reference(model, samples)
 
-        assert ours.numpy() == pytest.approx(theirs.numpy()[: len(ours)], abs=1e-5)
+        assert ours == pytest.approx(theirs.numpy()[: len(ours)], abs=1e-5)
         # Under half a second, transformers may or may not encode the zeros after the audio, too.
         assert len(theirs) == len(ours)
 
 
-def embed_all(model, encoded):
-    """Return the embeddings of the whole sequence: before, audio, after."""
-    embed = model.get_input_embeddings()
-    audio = [window.embeddings for window in encoded.windows]
-    return torch.cat([embed(torch.tensor(BEFORE)), *audio, embed(torch.tensor(AFTER))])[None]
-
-
-def test_output_is_that_of_eager_attention(checkpoint, model, network):
+def test_output_is_that_of_eager_attention(checkpoint, network):
     """Logprobs, attention to the audio and its mass do not depend on the attention kernel."""
     encoded = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)
     span = (len(BEFORE), len(BEFORE) + encoded.tokens)
     output = network.forward(
         network.new_kv_cache(), [BEFORE, *encoded.windows, AFTER], rows=2, audio=span
     )
-    eager = load_model(checkpoint, device=CPU, dtype=torch.float32)
+    eager = load_model(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
     eager.set_attn_implementation("eager")
+    embed = eager.get_input_embeddings()
     with torch.inference_mode():
-        theirs = eager(inputs_embeds=embed_all(model, encoded), output_attentions=True)
+        parts = [embed(torch.tensor(ids)) for ids in (BEFORE, AFTER)]
+        whole = torch.cat([parts[0], torch.from_numpy(embeddings(encoded)), parts[1]])
+        theirs = eager(inputs_embeds=whole[None], output_attentions=True)
     logprobs = theirs.logits[0, -2:].log_softmax(dim=-1).max(dim=-1)
     weights = [theirs.attentions[layer][0, head, -2:, slice(*span)] for layer, head in HEADS]
     shares = [head / head.sum(dim=-1, keepdim=True) for head in weights]
-    attention = torch.stack(shares).mean(dim=0)
 
     assert logprobs.indices.tolist() == output.ids.tolist()
     assert output.logprobs == pytest.approx(logprobs.values.numpy(), abs=1e-4)
-    assert output.attention == pytest.approx(attention.numpy(), abs=1e-5)
+    assert output.attention == pytest.approx(torch.stack(shares).mean(dim=0).numpy(), abs=1e-5)
     mass = torch.stack(weights).sum(dim=-1).mean(dim=0)
     assert output.audio_attention_mass == pytest.approx(mass.numpy(), abs=1e-5)
 
 
 def test_cached_positions_are_those_of_a_fresh_forward(network):
-    """Several positions after cached ones attend to all before them, and to none after."""
-    encoded = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)
-    span = (len(BEFORE), len(BEFORE) + encoded.tokens)
-    fresh = network.forward(
-        network.new_kv_cache(), [BEFORE, *encoded.windows, AFTER], rows=3, audio=span
-    )
+    """One or several positions after cached ones attend to all before them, and to none after."""
+    windows = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)
+    span = (len(BEFORE), len(BEFORE) + windows.tokens)
+    parts = [BEFORE, *windows.windows, AFTER]
+    fresh = network.forward(network.new_kv_cache(), parts, rows=3, audio=span)
     kv_cache = network.new_kv_cache()
-    network.forward(kv_cache, [BEFORE, *encoded.windows, [40] * 300], rows=1, audio=span)
+    network.forward(kv_cache, [*parts[:-1], [40] * 300], rows=1, audio=span)
     kv_cache.truncate(len(BEFORE) + 104)
-    cached = network.forward(kv_cache, [*encoded.windows[1:], AFTER], rows=3, audio=span)
+    outputs = [
+        network.forward(kv_cache, [*parts[2:-1], AFTER[:-1]], rows=2, audio=span),
+        network.forward(kv_cache, [AFTER[-1:]], rows=1, audio=span),
+    ]
 
-    assert fresh.ids.tolist() == cached.ids.tolist()
-    assert cached.logprobs == pytest.approx(fresh.logprobs, abs=1e-5)
-    assert cached.attention == pytest.approx(fresh.attention, abs=1e-6)
+    assert fresh.ids.tolist() == [token for output in outputs for token in output.ids]
+    for name in ("logprobs", "attention", "audio_attention_mass"):
+        cached = np.concatenate([getattr(output, name) for output in outputs])
+        assert cached == pytest.approx(getattr(fresh, name), abs=1e-5)

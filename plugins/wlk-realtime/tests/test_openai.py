@@ -8,7 +8,6 @@ import pytest
 from web_sockets import running
 
 from wlk_core import load_backend
-from wlk_core.errors import BackendError
 
 AUDIO = (0.3 * np.sin(np.arange(16_000 * 7 // 2) * 0.2)).astype(np.float32)
 
@@ -72,23 +71,3 @@ def test_a_session_asks_for_the_named_model_and_no_turn_detection():
         name = "input_audio_transcription" if server.is_flat else "transcription"
 
         assert (None, {"model": "small"}) == (source["turn_detection"], source[name])
-
-
-@pytest.mark.parametrize(
-    ("server", "options", "message"),
-    [
-        (SmallOpenAi(has_detection=True), {}, "without turn detection"),
-        (SmallOpenAi(), {"dialect": "vllm"}, "leave the option dialect out"),
-    ],
-)
-def test_a_server_that_cannot_be_used_is_refused_before_audio_is_sent(server, options, message):
-    """One line with the address."""
-    with (
-        running(server) as url,
-        load_backend("realtime", url, **options) as backend,
-        pytest.raises(BackendError, match=message) as raised,
-    ):
-        backend.create_processor()
-
-    assert url in str(raised.value)
-    assert [] == server.items

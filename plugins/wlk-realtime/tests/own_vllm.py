@@ -1,5 +1,5 @@
 """
-Parts of the installed vLLM, unmodified: its connection, and how it cuts audio into steps.
+A server whose sessions are the installed vLLM's own; the engine is a stub that decodes by steps.
 
 vLLM imports its compiled kernels and torch's CUDA build almost everywhere.  So the packages on the
 way to the connection are stubs that only have a path.  The model's module imports half of vLLM, so
@@ -11,11 +11,15 @@ import __future__
 
 import ast
 import asyncio
+from contextlib import contextmanager
 import importlib
 import importlib.util
 import logging
 from pathlib import Path
+import queue
+import socket
 import sys
+import threading
 from types import ModuleType, SimpleNamespace
 
 from bursts import (
@@ -25,8 +29,16 @@ from bursts import (
     PROMPT_STEPS,
     RIGHT_PAD_STEPS,
     STEP,
+    BurstModel,
 )
 import numpy as np
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+import uvicorn
+
+MODEL = "voxtral"
+MAX_MODEL_LEN = 45_000
 
 _REALTIME = "vllm.entrypoints.speech_to_text.realtime"
 _BUFFER = "VoxtralRealtimeBuffer"
@@ -109,3 +121,87 @@ def steps_of():
     )
     exec(code, namespace)  # noqa: S102 -- the installed vLLM
     return namespace[_FEED]
+
+
+class StubEngine:
+    """
+    What `engine_client` is to vLLM's connection.
+
+    Attributes:
+        fault: raised by the next generation.
+        aborted: a queue of the requests that were aborted.
+
+    """
+
+    def __init__(self):
+        self.fault = None
+        self.aborted = queue.Queue()
+
+    async def generate(self, *, prompt, sampling_params, request_id):
+        """Yield an output for each step, as vLLM 0.33 does."""
+        del sampling_params, request_id
+        model, audio, step = BurstModel(), np.empty(0, np.float32), 0
+        async for item in prompt:
+            if self.fault is not None:
+                fault, self.fault = self.fault, None
+                raise fault
+            frame, _ = item["multi_modal_data"]["audio"]
+            # The first frame begins with the silence; of later ones the last step is new.
+            audio = np.concatenate(
+                (audio, frame[-STEP:] if step else frame[LEFT_PAD_STEPS * STEP :])
+            )
+            text = await asyncio.to_thread(model.text, step, audio)
+            step += 1
+            yield SimpleNamespace(
+                outputs=[SimpleNamespace(text=text, token_ids=[step])],
+                prompt_token_ids=[0] * PROMPT_STEPS,
+            )
+
+    async def abort(self, request_id):
+        """Note the request."""
+        self.aborted.put(request_id)
+
+
+class _Serving:
+    model_cls = SimpleNamespace(realtime_max_tokens=1)
+
+    def __init__(self, engine, feed):
+        self.engine_client = engine
+        self._feed = feed
+
+    def _is_model_supported(self, model):
+        return model == MODEL
+
+    def create_error_response(self, message, **_fields):
+        return SimpleNamespace(error=SimpleNamespace(message=message))
+
+    def transcribe_realtime(self, audio_stream, input_stream):
+        config = SimpleNamespace(max_model_len=MAX_MODEL_LEN)
+        return self._feed(None, audio_stream, input_stream, config)
+
+
+@contextmanager
+def running(engine):
+    """Yield the address of a server with *engine*."""
+    connection, serving = connection_class(), _Serving(engine, steps_of())
+
+    async def models(_request):
+        entry = {"id": MODEL, "owned_by": "vllm", "max_model_len": MAX_MODEL_LEN}
+        return JSONResponse({"object": "list", "data": [entry]})
+
+    async def session(web_socket):
+        await connection(web_socket, serving).handle_connection()
+
+    routes = [Route("/v1/models", models), WebSocketRoute("/v1/realtime", session)]
+    config = uvicorn.Config(
+        Starlette(routes=routes), log_level="error", timeout_graceful_shutdown=5
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"ws://127.0.0.1:{listener.getsockname()[1]}/v1/realtime"
+        finally:
+            server.should_exit = True
+            thread.join()

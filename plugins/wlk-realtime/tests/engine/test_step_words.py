@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bursts import STEP, spoken
+from bursts import STEP
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
@@ -18,14 +18,6 @@ def assembled(texts, audio=None):
     words = StepWords()
     words.append(np.zeros(len(texts) * STEP, np.float32) if audio is None else audio)
     return [word for text in texts for word in words.push(text)] + words.finish()
-
-
-def test_a_word_ends_where_its_text_begins():
-    """Its text follows the marker, whose text is empty; its start is the begin of the sound."""
-    audio = spoken((0.3, 0.5), seconds=1.6)
-    (word,) = assembled(["", "", "", "", "", "", "", " se", "ven", "", ""], audio)
-
-    assert (" seven", 0.3, 0.56) == (word.text, pytest.approx(word.start), pytest.approx(word.end))
 
 
 @pytest.mark.parametrize(

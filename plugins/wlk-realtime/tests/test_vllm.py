@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from bursts import DELAY_STEPS, STEP, spoken, true_end
+from bursts import BURSTS, DELAY_STEPS, STEP, UTTERANCE, fed, spoken, true_end
 import numpy as np
 import pytest
-from small_server import SmallVllm
+from small_vllm import SmallVllm
 from web_sockets import running
 
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, OptionError
-
-BURSTS = ((0.5, 0.9), (1.2, 1.75), (2.4, 3.01))
-UTTERANCE = spoken(*BURSTS, seconds=3.5)
 
 
 @contextmanager
@@ -27,16 +24,6 @@ def stream_at(server, **options):
         stream = backend.create_processor()
         yield stream
         stream.close()
-
-
-def fed(stream, audio, *, chunk=4000):
-    """Return the tokens that come while *audio* is inserted in chunks of so many samples."""
-    tokens = []
-    for first in range(0, len(audio), chunk):
-        stream.insert_audio_chunk(audio[first : first + chunk])
-        committed, _ = stream.process_iter()
-        tokens += committed
-    return tokens
 
 
 def times(tokens):
@@ -139,27 +126,6 @@ def test_what_is_declared_is_what_the_handshake_showed():
 
     assert {"word-times", "hypothesis", "bounded-state", "speaker-turns"} == spec.capabilities
     assert () == spec.languages
-
-
-@pytest.mark.parametrize(
-    ("server", "model", "options", "message"),
-    [
-        (SmallVllm(), "#large", {}, "does not exist"),
-        (SmallVllm(), "", {"dialect": "openai"}, "leave the option dialect out"),
-        (SmallVllm(max_model_len=100), "", {}, "--max-model-len"),
-    ],
-)
-def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
-    """One line with the address."""
-    with (
-        running(server) as url,
-        load_backend("realtime", url + model, **options) as backend,
-        pytest.raises(BackendError, match=message) as raised,
-    ):
-        backend.warmup()
-
-    assert url in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 def test_a_generation_that_ends_by_itself_is_decoded_again():

@@ -1,8 +1,0 @@
-"""The small server of vLLM's messages."""
-
-from __future__ import annotations
-
-from pathlib import Path
-import sys
-
-sys.path[:0] = [str(Path(__file__).parent)]

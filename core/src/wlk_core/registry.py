@@ -158,6 +158,12 @@ class Registry:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
         return self._backend(name)[0]
 
+    def model_spec(self, name: str) -> BackendSpec | AnnotatorSpec:
+        """Return the annotator called *name*, or the backend, whose models are asked for."""
+        kinds = ("diarizer", "translator", "turn-detector")
+        offers = [offer for kind in kinds for offer in _offers(kind, name, self._named(name))]
+        return _only(offers)[1] if offers else self.spec(name)
+
     def usable(self) -> tuple[BackendSpec, ...]:
         """
         Return the backends whose requirements are installed, the most preferred first.
@@ -224,12 +230,16 @@ class Registry:
         """
         Load a diarizer, translator or turn detector for one session.
 
+        Users who choose one by a single word choose its model too, as "NAME=MODEL".
+
         Raises:
             BackendUnavailable: it is absent or broken, its framework is, or two distributions
                 offer it.
             OptionError: an option is unknown or takes another value.
 
         """
+        name, _, chosen = name.partition("=")
+        model = chosen or None if model is None else model
         plugins = self.plugins()
         if not (offers := _offers(kind, name, plugins)):
             specs = [spec for plugin in plugins for spec in plugin.specs]

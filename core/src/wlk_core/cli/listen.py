@@ -36,7 +36,7 @@ SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option(
     "--diarizer",
-    metavar="NAME",
+    metavar="NAME[=MODEL]",
     help="Find speakers with this installed plugin, for the live view and the files of --save.",
 )
 @stream_options

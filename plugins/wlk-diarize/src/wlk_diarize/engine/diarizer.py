@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, SpeakerSpan, WorkCounters
@@ -82,7 +83,7 @@ class ClusteringDiarizer:
 
     def insert_silence(self, seconds: float) -> None:
         """Advance the clock over a pause whose audio is left out."""
-        self._queue.append(seconds)
+        self._queue.append(float(seconds))
 
     def process_iter(self, is_last: bool = False) -> list[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as Diarizer
         """Return the spans that are certain by now, all with `is_last`; each span once."""
@@ -109,66 +110,51 @@ class ClusteringDiarizer:
         self._due = self._received + _HOP * FRAME_SAMPLES
         end = round(self._received / FRAME_SAMPLES)
         first, until = self._decided, end - lookahead
-        if until <= first or len(self._audio) < MIN_SAMPLES:
+        if until <= first:
             return []
         self._decided = until
+        if len(self._audio) < MIN_SAMPLES:
+            return []
         count = len(self._audio) // FRAME_SAMPLES
         audio = self._audio[-count * FRAME_SAMPLES :]
-        active = self._networks.segment(audio)
-        self._count(len(audio))
         start = end - count  # frame at which the window begins
         lo, hi = max(0, first - start), until - start
-        # Rows of the window: who was returned before `lo`, and is decided from there on.
         labels = np.zeros((count, self._max_speakers), dtype=np.bool_)
-        if lo:
-            labels[:lo] = self._past[-lo:]
-        frames = audio.reshape(count, FRAME_SAMPLES)
-        for local, begin, stop in _turns(active):
-            if begin < hi and stop > lo:
-                speaker = self._speaker_of(frames, active, labels, local, begin, stop, lo)
-                if speaker is not None:
-                    labels[max(begin, lo) : min(stop, hi), speaker] = True
-        self._past = np.concatenate((self._past, labels[lo:hi]))[-_WINDOW:]
-        return [span for speaker in range(len(self._speakers))
-                for span in self._spans(speaker, labels[lo:hi, speaker], first)]
-
-    def _speaker_of(
-        self,
-        frames: NDArray[np.float32],
-        active: NDArray[np.bool_],
-        labels: NDArray[np.bool_],
-        local: int,
-        begin: int,
-        stop: int,
-        lo: int,
-    ) -> int | None:
-        """Return the speaker of a turn, None for one too short to be anybody's."""
-        links = self._links(active, labels, local)
-        alone = active[:, local] & (active.sum(axis=1) == 1)
-        chosen = begin + np.flatnonzero(alone[begin:stop])
-        undecided = int((chosen >= lo).sum())
-        audio = frames[chosen[-max(undecided, _EVIDENCE) :]].ravel()
-        if len(audio) < MIN_SAMPLES:
-            return int(links.argmax()) if len(links) else None
-        embedding = self._networks.embed(audio)
+        labels[:lo] = self._past[_WINDOW - lo :]
+        window = _Window(
+            frames=audio.reshape(count, FRAME_SAMPLES),
+            active=self._networks.segment(audio),
+            labels=labels,
+            decided=lo,
+        )
         self._count(len(audio))
-        seconds = len(audio) / SAMPLE_RATE
-        return self._speakers.assign(embedding, seconds, links)
+        for turn in _turns(window.active):
+            if turn.begin < hi and turn.end > lo:
+                speaker = self._speaker_of(turn, window)
+                if speaker is not None:
+                    labels[max(turn.begin, lo) : min(turn.end, hi), speaker] = True
+        self._past = np.concatenate((self._past, labels[lo:hi]))[-_WINDOW:]
+        return [
+            span
+            for speaker in range(len(self._speakers))
+            for span in self._spans(speaker, labels[lo:hi, speaker], first)
+        ]
 
-    def _links(
-        self, active: NDArray[np.bool_], labels: NDArray[np.bool_], local: int
-    ) -> NDArray[np.float64]:
-        """Return the segmentation's opinion on each speaker; see `Speakers.assign`."""
-        shown = labels[:, : len(self._speakers)].astype(np.int64)
-        same = shown.T @ active[:, local]
-        others = shown.T @ (active.any(axis=1) & ~active[:, local])
-        opinion: NDArray[np.float64] = (same - others) / (same + others + _DOUBT)
-        return opinion
+    def _speaker_of(self, turn: _Turn, window: _Window) -> int | None:
+        """Return the speaker of a turn, None for one too short to be anybody's."""
+        links = window.links(turn.local, len(self._speakers))
+        audio = window.speech_of(turn)
+        if len(audio) < MIN_SAMPLES:
+            return int(links.argmax()) if len(links) and links.max() > 0 else None
+        self._count(len(audio))
+        return self._speakers.assign(self._networks.embed(audio), len(audio) / SAMPLE_RATE, links)
 
-    def _spans(
-        self, speaker: int, active: NDArray[np.bool_], first: int
-    ) -> Iterator[SpeakerSpan]:
-        """Yield the spans of a speaker in the frames from `first` on; short gaps are closed."""
+    def _spans(self, speaker: int, active: NDArray[np.bool_], first: int) -> Iterator[SpeakerSpan]:
+        """
+        Yield the spans of a speaker in the frames from `first` on.
+
+        One that goes on after a short gap, or after the last decision, begins where the last ended.
+        """
         for begin, stop in _runs(active):
             start, end = first + begin, first + stop
             if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
@@ -185,20 +171,60 @@ class ClusteringDiarizer:
         self._frames += samples * 100 // SAMPLE_RATE
 
 
-def _turns(active: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Return (local speaker, first frame, frame after the last) of each turn, by its start."""
+class _Turn(NamedTuple):
+    """A local speaker of a window from frame `begin` up to, not including, `end`."""
+
+    local: int
+    begin: int
+    end: int
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Window:
+    """The frames of a window, of which those before `decided` have their speakers already."""
+
+    frames: NDArray[np.float32]  #: float32[n, FRAME_SAMPLES]
+    active: NDArray[np.bool_]  #: bool[n, LOCAL_SPEAKERS], as the segmentation has it
+    labels: NDArray[np.bool_]  #: bool[n, max_speakers], filled turn by turn
+    decided: int
+
+    def speech_of(self, turn: _Turn) -> NDArray[np.float32]:
+        """
+        Return the audio in which nobody else speaks: what is not decided, and more before it.
+
+        A turn that the segmentation did not see to change hands is heard to do so, because only as
+        much of its past is taken as an embedding needs.
+        """
+        alone = self.active[:, turn.local] & (self.active.sum(axis=1) == 1)
+        chosen = turn.begin + np.flatnonzero(alone[turn.begin : turn.end])
+        undecided = int((chosen >= self.decided).sum())
+        audio: NDArray[np.float32] = self.frames[chosen[-max(undecided, _EVIDENCE) :]].ravel()
+        return audio
+
+    def links(self, local: int, speakers: int) -> NDArray[np.float64]:
+        """Return the segmentation's opinion on each speaker; see `Speakers.assign`."""
+        shown = self.labels[:, :speakers].astype(np.int64)
+        same = shown.T @ self.active[:, local]
+        others = shown.T @ (self.active.any(axis=1) & ~self.active[:, local])
+        opinion: NDArray[np.float64] = (same - others) / (same + others + _DOUBT)
+        return opinion
+
+
+def _turns(active: NDArray[np.bool_]) -> list[_Turn]:
+    """Return the turns in a window by their begin; short gaps are closed."""
     turns = []
     for local in range(LOCAL_SPEAKERS):
-        joined: list[tuple[int, int]] = []
-        for begin, stop in _runs(active[:, local]):
-            if joined and begin - joined[-1][1] <= _GAP:
-                begin = joined.pop()[0]
-            joined.append((begin, stop))
-        turns += [(local, begin, stop) for begin, stop in joined]
-    return sorted(turns, key=itemgetter(1))
+        joined: list[_Turn] = []
+        for begin, end in _runs(active[:, local]):
+            if joined and begin - joined[-1].end <= _GAP:
+                joined[-1] = joined[-1]._replace(end=end)
+            else:
+                joined.append(_Turn(local, begin, end))
+        turns += joined
+    return sorted(turns, key=attrgetter("begin"))
 
 
 def _runs(active: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first frame and the frame after the last of each run of active frames."""
+    """Return the first frame of each run of active frames, and the frame after its last."""
     edges = np.flatnonzero(np.diff(active, prepend=False, append=False))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -96,7 +96,7 @@ def _session(path: Path, shape: tuple[int, ...], classes: int | None = None) -> 
             str(path), options, providers=["CPUExecutionProvider"]
         )
         shown = _run(session, np.zeros(shape, np.float32)).shape
-    except Exception as error:
+    except Exception as error:  # ONNX Runtime has no common class for its errors
         raise ModelNotFoundError(
             f"{path} is not a model that takes float32{list(shape)}: {error}; give a folder with "
             "segmentation.onnx and embedding.onnx, or leave the model out for the published ones"

@@ -74,8 +74,6 @@ class Speakers:
             return np.zeros(0)
         sums, known = np.array(self._sums), np.array(self._seconds)
         cosines = sums @ embedding / np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
-        return cosines / np.sqrt(_share(seconds) * _share(known))
-
-
-def _share(seconds: float | Floats) -> Floats:
-    return np.asarray(seconds / (seconds + _HALF_SECONDS))
+        shares = known / (known + _HALF_SECONDS) * seconds / (seconds + _HALF_SECONDS)
+        likeness: Floats = cosines / np.sqrt(shares)
+        return likeness

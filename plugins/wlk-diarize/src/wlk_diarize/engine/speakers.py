@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Speakers"]
 
-_HALF_SECONDS = 0.5  # of speech whose embedding has half of its length in common with another one
+_HALF_SECONDS = 0.5  # of speech, whose embedding is as much chance as speaker; see Speakers
 _NEW_SECONDS = 1.0  # of speech that a new speaker takes: embeddings of less are too far from any
+# Likeness below which speech is a new speaker's.  Of 40 voices, the same one mostly had 0.85 to 1.1
+# and two different ones 0.35 to 0.75; in noise at 15 dB the same one had as little as 0.6.
+_NEW_BELOW = 0.75
 _SURE_FROM = 0.8  # likeness from which speech moves the mean of its speaker
-_NEW_BELOW = 0.75  # likeness under which speech belongs to a new speaker
 _LINK = 0.1  # how much likeness the segmentation's opinion is worth
 _WEIGHT_SECONDS = 60.0  # of speech after which a speaker's mean only follows slowly
 

@@ -118,7 +118,9 @@ class AnnotatorSpec:
             ``load(spec, model, **options)`` for each session and returns the annotator.
         options: every option, declared once.
         languages: the codes that a translator writes; empty for the other kinds.
+        models: aliases and the repositories that they stand for, as in a BackendSpec.
         default_model: the model when none is named.
+        model_files: glob patterns of the files of a model, as in a BackendSpec.
         requires: the distributions needed at run time, each with the command that installs it.
 
     """
@@ -134,7 +136,9 @@ class AnnotatorSpec:
     load: str = attrs.field(validator=LOADER)
     options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
     languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    models: Mapping[str, str] = attrs.field(factory=dict)
     default_model: str | None = None
+    model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:

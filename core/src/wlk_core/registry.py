@@ -162,6 +162,12 @@ class Registry:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
         return self._find("backend", name)[0]
 
+    def model_spec(self, name: str) -> BackendSpec | AnnotatorSpec:
+        """Return the annotator called *name*, or the backend, whose models are asked for."""
+        named = [self._load(*found) for found in self._found if name in found[0].names]
+        specs = [spec for info in named for spec in info.specs if spec.name == name]
+        return specs[0] if specs else self.spec(name)
+
     def usable(self) -> tuple[BackendSpec, ...]:
         """
         Return the backends whose requirements are installed, the most preferred first.
@@ -228,12 +234,16 @@ class Registry:
         """
         Load a diarizer, translator or turn detector for one session.
 
+        Users who choose one by a single word choose its model too, as "NAME=MODEL".
+
         Raises:
             BackendUnavailable: it is absent or broken, its framework is, or two distributions
                 offer it.
             OptionError: an option is unknown or takes another value.
 
         """
+        name, _, chosen = name.partition("=")
+        model = chosen or None if model is None else model
         plugin, spec = self._find(kind, name)
         return _open(plugin, spec, model, spec.resolved_options(options))
 

@@ -47,6 +47,15 @@ def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
     assert [None] == [plugin.error for plugin in registry.plugins()]
 
 
+def test_a_model_is_named_with_its_annotator(site: Any) -> None:
+    """One word chooses both on a command line; an argument is stronger."""
+    site.install("wlk-who", ["who"], DIARIZER)
+    load = site.registry().load_annotator
+
+    assert ("who", "./a=b", {"speakers": 4}) == load("diarizer", "who=./a=b").loaded
+    assert ("who", "large", {"speakers": 4}) == load("diarizer", "who=tiny", "large").loaded
+
+
 def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
     """Each is found under its own kind."""
     site.install("wlk-both", ["toy", "who"], BOTH)

@@ -79,6 +79,17 @@ def test_late_speakers_label_the_words_that_are_there():
     )
 
 
+def test_a_word_just_before_a_turn_belongs_to_it():
+    """Engines put the first word of a turn early; one far from any turn is nobody's."""
+    timeline = timeline_of(
+        commit(word(0.0), word(3.0, length=0.1), word(5.0), word(9.0)),
+        turn("anna", 0.0, 2.8),
+        turn("bert", 3.3, 6.0),
+    )
+
+    assert ["anna", "bert", "bert", None] == [token.speaker for token in timeline.tokens]
+
+
 def test_a_translation_belongs_to_one_line():
     """It is that in which it begins; two of one line are joined."""
     timeline = timeline_of(

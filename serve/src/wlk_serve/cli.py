@@ -59,7 +59,7 @@ def _checked_listens(
 @click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
-@click.option("--diarizer", metavar="NAME", help="Find speakers with this installed plugin.")
+@click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
 @click.option(
     "--served-name",
     metavar="NAME",

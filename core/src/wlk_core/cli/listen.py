@@ -39,7 +39,7 @@ _DAY_SECONDS = 86_400.0  # of audio may wait for it, because a microphone cannot
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option(
     "--diarizer",
-    metavar="NAME",
+    metavar="NAME[=MODEL]",
     help="Find speakers with this installed plugin, for the live view and the files of --save.",
 )
 @stream_options

@@ -29,7 +29,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
     repository (owner/name) or directory.
     """
     registry = registry_of(context)
-    specs = registry.specs() if backend is None else (registry.spec(backend),)
+    specs = registry.specs() if backend is None else (registry.model_spec(backend),)
     rows = store.list_models(specs)
     if as_json:
         described = [attrs.asdict(row) | {"path": row.path and str(row.path)} for row in rows]
@@ -57,7 +57,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
 
 @click.command()
 @click.argument("model")
-@backend_option("Backend that will load the model.", required=True)
+@backend_option("Backend, or annotator, that will load the model.", required=True)
 @click.pass_context
 def pull(context: click.Context, *, model: str, backend: str) -> None:
     """
@@ -67,7 +67,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     stopped.  HF_HUB_CACHE or HF_HOME chooses another cache, HF_ENDPOINT another hub, HF_TOKEN the
     account.
     """
-    row = store.pull(model, registry_of(context).spec(backend))
+    row = store.pull(model, registry_of(context).model_spec(backend))
     if row.revision is None:
         echo(f"{model} is {row.state}: nothing to pull")
         return
@@ -88,7 +88,7 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
 
     This asks first, because every tool on this machine may use the cache.
     """
-    repo = store.cached_repo(model, registry_of(context).spec(backend))
+    repo = store.cached_repo(model, registry_of(context).model_spec(backend))
     size = megabytes(repo.size)
     if not yes:
         question = f"other tools may use {repo.repo} ({size})"

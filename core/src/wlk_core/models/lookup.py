@@ -19,7 +19,10 @@ from wlk_core.untrusted import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from wlk_core.annotators import AnnotatorSpec
     from wlk_core.backend import BackendSpec
+
+    Spec = BackendSpec | AnnotatorSpec
 
 __all__ = [
     "CachedRepo",
@@ -145,12 +148,12 @@ class CachedRepo:
         return "incomplete" if self.folder.is_dir() else "absent", None
 
 
-def list_models(specs: Iterable[BackendSpec]) -> tuple[Model, ...]:
+def list_models(specs: Iterable[Spec]) -> tuple[Model, ...]:
     """Return the models that *specs* name; never uses the network."""
     return tuple(describe_model(name, spec) for spec in specs for name in spec.models)
 
 
-def describe_model(name: str, spec: BackendSpec) -> Model:
+def describe_model(name: str, spec: Spec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
     name = _folded(name, spec)
     word = _local_or_bundled(name, spec)
@@ -183,7 +186,7 @@ def describe_model(name: str, spec: BackendSpec) -> Model:
 def locate(
     ref: str,
     *,
-    spec: BackendSpec,
+    spec: Spec,
     bundled: Mapping[str, Path] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     needs: Sequence[str] = ("config.json",),
@@ -232,7 +235,7 @@ def locate(
     return directory
 
 
-def pull(ref: str, spec: BackendSpec) -> Model:
+def pull(ref: str, spec: Spec) -> Model:
     """
     Download the newest revision of a model into the cache; a bundled one is returned as it is.
 
@@ -249,7 +252,7 @@ def pull(ref: str, spec: BackendSpec) -> Model:
     return describe_model(ref, spec)
 
 
-def cached_repo(ref: str, spec: BackendSpec) -> CachedRepo:
+def cached_repo(ref: str, spec: Spec) -> CachedRepo:
     """Return the repository of a model that is in the cache, or raise ModelNotFoundError."""
     ref = _folded(ref, spec)
     if word := _local_or_bundled(ref, spec):
@@ -274,7 +277,7 @@ def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
     return selected
 
 
-def _folded(ref: str, spec: BackendSpec) -> str:
+def _folded(ref: str, spec: Spec) -> str:
     """Return the alias that *ref* is in another case, such as "Tiny.EN"; else *ref*."""
     if ref in spec.models or Path(ref).exists():
         return ref
@@ -293,7 +296,7 @@ def _missing(directory: Path, needs: Sequence[str]) -> str:
     )
 
 
-def _local_or_bundled(ref: str, spec: BackendSpec) -> str | None:
+def _local_or_bundled(ref: str, spec: Spec) -> str | None:
     """Return "local", or the word in *spec* such as "bundled"; None for a model of the hub."""
     if ref in spec.models:
         source = spec.models[ref]
@@ -302,7 +305,7 @@ def _local_or_bundled(ref: str, spec: BackendSpec) -> str | None:
     return "local" if is_path or (ref and Path(ref).exists()) else None
 
 
-def _repository(ref: str, spec: BackendSpec) -> str:
+def _repository(ref: str, spec: Spec) -> str:
     """Return the repository id of an alias or of an id, or raise ModelNotFoundError."""
     repo = spec.models.get(ref, ref)
     if _REPOSITORY.fullmatch(repo):
@@ -314,7 +317,7 @@ def _repository(ref: str, spec: BackendSpec) -> str:
     )
 
 
-def _download(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
+def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
     """
     Download the newest revision and return its commit.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Line", "TextLine", "Timeline", "with_speakers"]
 
 _MIN_SECONDS = 1e-3  # a token without length still overlaps the speaker at its time
+_EARLY_SECONDS = 0.5  # by which engines put the first word of a turn before its sound
 
 
 @attrs.frozen(kw_only=True)
@@ -66,8 +67,8 @@ class Timeline:
 
     * A text line ends where a caption ends (`SegmentBuilder`), at a pause and at another speaker.
     * Adjacent pauses are merged.
-    * A token belongs to the speaker whose spans overlap it longest.  A late span relabels earlier
-      tokens; it neither drops nor duplicates any.
+    * A token belongs to the speaker whose spans overlap it longest, else to one who begins within
+      half a second.  A late span relabels earlier tokens; it neither drops nor duplicates any.
     * A translation belongs to the text line in which it begins.
     """
 
@@ -131,7 +132,11 @@ class Timeline:
 
 
 def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> list[ASRToken]:
-    """Return *tokens* with the speakers whose *spans*, sorted by start, overlap them longest."""
+    """
+    Return *tokens* with the speakers whose *spans*, sorted by start, overlap them longest.
+
+    A token in nobody's span belongs to the speaker who begins right after it, if any does.
+    """
     # The latest end up to each span, so that those ending after a time can be bisected.
     ends = list(accumulate((span.end for span in spans), max))
     labelled = []
@@ -140,6 +145,9 @@ def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> l
         seconds: dict[int | str, float] = {}
         for span in spans[bisect_right(ends, start) :]:
             if span.start >= end:
+                is_early = span.start - end < _EARLY_SECONDS
+                if is_early and not seconds and token.speaker is None:
+                    seconds[span.speaker] = 0.0
                 break
             overlap = min(end, span.end) - max(start, span.start)
             if overlap > 0:

@@ -1,0 +1,1 @@
+"""A diarizer by clustering: who speaks when, up to eight speakers, while they speak."""

@@ -1,0 +1,1 @@
+"""Who speaks when, from two networks and a clustering that goes on with the stream."""

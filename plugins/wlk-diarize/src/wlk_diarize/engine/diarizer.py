@@ -1,0 +1,230 @@
+"""Who speaks when in one stream: windows of segmentation, decided frame by frame, once."""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, SpeakerSpan, WorkCounters
+from wlk_diarize.engine.networks import FRAME_SAMPLES, LOCAL_SPEAKERS, MIN_SAMPLES
+from wlk_diarize.engine.speakers import Speakers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from wlk_diarize.engine.networks import Networks
+
+__all__ = ["ClusteringDiarizer"]
+
+_WINDOW = 592  # frames that the segmentation sees: 10 s, on which segmentation-3.0 was trained
+_HOP = 60  # frames from a decision to the next: 1.01 s
+_LOOKAHEAD = 90  # frames of audio after what is decided: 1.52 s
+_EVIDENCE = 90  # frames of a turn that are embedded at least, where it has as many: 1.5 s
+_DOUBT = 30  # frames that weigh against an opinion of the segmentation: 0.5 s
+_GAP = 18  # frames of quiet that belong to a turn: 0.3 s
+_NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+
+
+class ClusteringDiarizer:
+    """
+    Segmentation within 10 s, and speaker embeddings that carry the labels from window to window.
+
+    Every second the segmentation tells up to three speakers of the last ten seconds apart; each
+    turn of one of them is embedded and given to the most similar speaker of the stream, or to a new
+    one (after Coria et al., "Overlap-aware low-latency online speaker diarization based on
+    end-to-end local segmentation", 2021).  What was returned is never changed.  Decisions fall on
+    a grid of samples, so that the cut of the audio changes nothing; a pause decides all before it.
+
+    It holds ten seconds of audio and what was decided about them, and a mean for each speaker.
+    """
+
+    def __init__(self, networks: Networks, *, max_speakers: int) -> None:
+        self._networks = networks
+        self._max_speakers = max_speakers
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the state of a new one."""
+        self._speakers = Speakers(self._max_speakers)
+        self._queue: deque[NDArray[np.float32] | float] = deque()  # audio, and seconds of pauses
+        self._audio = _NO_AUDIO  # the latest, which ends at `_received`
+        self._received = 0  # samples taken from the queue; pauses do not count
+        self._due = _HOP * FRAME_SAMPLES  # samples at which the next decision falls
+        self._pauses = 0.0  # seconds of pauses so far
+        self._decided = 0  # frames
+        # Who was speaking in the `_WINDOW` frames before `_decided`, as it was returned.
+        self._past = np.zeros((_WINDOW, self._max_speakers), dtype=np.bool_)
+        self._ends: dict[int, int] = {}  # frame at which each speaker stopped, since the last pause
+        self._frames = 0
+
+    def close(self) -> None:
+        """Release everything; may be called again."""
+        self.reset()
+
+    @property
+    def max_delay(self) -> float:
+        """The seconds between the end of a span and the call that returns it: a hop, lookahead."""
+        return (_HOP + _LOOKAHEAD) * FRAME_SAMPLES / SAMPLE_RATE
+
+    @property
+    def stats(self) -> WorkCounters:
+        """The audio given to both networks, in frames of 10 ms."""
+        return WorkCounters(encoder_frames=self._frames)
+
+    def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] at 16 kHz, n >= 1; runs no model."""
+        self._queue.append(audio.copy())
+
+    def insert_silence(self, seconds: float) -> None:
+        """Advance the clock over a pause whose audio is left out."""
+        self._queue.append(float(seconds))
+
+    def process_iter(self, is_last: bool = False) -> list[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as Diarizer
+        """Return the spans that are certain by now, all with `is_last`; each span once."""
+        spans: list[SpeakerSpan] = []
+        while self._queue:
+            item = self._queue.popleft()
+            if isinstance(item, float):
+                spans += self._decide(lookahead=0)
+                self._pauses += item
+                self._ends.clear()
+                continue
+            while len(item):
+                part, item = np.split(item, [self._due - self._received])
+                self._audio = np.concatenate((self._audio, part))[-_WINDOW * FRAME_SAMPLES :]
+                self._received += len(part)
+                if self._received == self._due:
+                    spans += self._decide(lookahead=_LOOKAHEAD)
+        if is_last:
+            spans += self._decide(lookahead=0)
+        return spans
+
+    def _decide(self, *, lookahead: int) -> list[SpeakerSpan]:
+        """Decide on the audio received, up to `lookahead` frames before its end."""
+        self._due = self._received + _HOP * FRAME_SAMPLES
+        end = round(self._received / FRAME_SAMPLES)
+        first, until = self._decided, end - lookahead
+        if until <= first:
+            return []
+        self._decided = until
+        if len(self._audio) < MIN_SAMPLES:
+            return []
+        count = len(self._audio) // FRAME_SAMPLES
+        audio = self._audio[-count * FRAME_SAMPLES :]
+        start = end - count  # frame at which the window begins
+        lo, hi = max(0, first - start), until - start
+        labels = np.zeros((count, self._max_speakers), dtype=np.bool_)
+        labels[:lo] = self._past[_WINDOW - lo :]
+        window = _Window(
+            frames=audio.reshape(count, FRAME_SAMPLES),
+            active=self._networks.segment(audio),
+            labels=labels,
+            decided=lo,
+        )
+        self._count(len(audio))
+        for turn in _turns(window.active):
+            if turn.begin < hi and turn.end > lo:
+                speaker = self._speaker_of(turn, window)
+                if speaker is not None:
+                    labels[max(turn.begin, lo) : min(turn.end, hi), speaker] = True
+        self._past = np.concatenate((self._past, labels[lo:hi]))[-_WINDOW:]
+        return [
+            span
+            for speaker in range(len(self._speakers))
+            for span in self._spans(speaker, labels[lo:hi, speaker], first)
+        ]
+
+    def _speaker_of(self, turn: _Turn, window: _Window) -> int | None:
+        """Return the speaker of a turn, None for one too short to be anybody's."""
+        links = window.links(turn.local, len(self._speakers))
+        audio = window.speech_of(turn)
+        if len(audio) < MIN_SAMPLES:
+            return int(links.argmax()) if len(links) and links.max() > 0 else None
+        self._count(len(audio))
+        return self._speakers.assign(self._networks.embed(audio), len(audio) / SAMPLE_RATE, links)
+
+    def _spans(self, speaker: int, active: NDArray[np.bool_], first: int) -> Iterator[SpeakerSpan]:
+        """
+        Yield the spans of a speaker in the frames from `first` on.
+
+        One that goes on after a short gap, or after the last decision, begins where the last ended.
+        """
+        for begin, stop in _runs(active):
+            start, end = first + begin, first + stop
+            if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
+                start = self._ends[speaker]
+            self._ends[speaker] = end
+            samples = min(end * FRAME_SAMPLES, self._received)
+            yield SpeakerSpan(
+                speaker,
+                start * FRAME_SAMPLES / SAMPLE_RATE + self._pauses,
+                samples / SAMPLE_RATE + self._pauses,
+            )
+
+    def _count(self, samples: int) -> None:
+        self._frames += samples * 100 // SAMPLE_RATE
+
+
+class _Turn(NamedTuple):
+    """A local speaker of a window from frame `begin` up to, not including, `end`."""
+
+    local: int
+    begin: int
+    end: int
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Window:
+    """The frames of a window, of which those before `decided` have their speakers already."""
+
+    frames: NDArray[np.float32]  #: float32[n, FRAME_SAMPLES]
+    active: NDArray[np.bool_]  #: bool[n, LOCAL_SPEAKERS], as the segmentation has it
+    labels: NDArray[np.bool_]  #: bool[n, max_speakers], filled turn by turn
+    decided: int
+
+    def speech_of(self, turn: _Turn) -> NDArray[np.float32]:
+        """
+        Return the audio in which nobody else speaks: what is not decided, and more before it.
+
+        A turn that the segmentation did not see to change hands is heard to do so, because only as
+        much of its past is taken as an embedding needs.
+        """
+        alone = self.active[:, turn.local] & (self.active.sum(axis=1) == 1)
+        chosen = turn.begin + np.flatnonzero(alone[turn.begin : turn.end])
+        undecided = int((chosen >= self.decided).sum())
+        audio: NDArray[np.float32] = self.frames[chosen[-max(undecided, _EVIDENCE) :]].ravel()
+        return audio
+
+    def links(self, local: int, speakers: int) -> NDArray[np.float64]:
+        """Return the segmentation's opinion on each speaker; see `Speakers.assign`."""
+        shown = self.labels[:, :speakers].astype(np.int64)
+        same = shown.T @ self.active[:, local]
+        others = shown.T @ (self.active.any(axis=1) & ~self.active[:, local])
+        opinion: NDArray[np.float64] = (same - others) / (same + others + _DOUBT)
+        return opinion
+
+
+def _turns(active: NDArray[np.bool_]) -> list[_Turn]:
+    """Return the turns in a window by their begin; short gaps are closed."""
+    turns = []
+    for local in range(LOCAL_SPEAKERS):
+        joined: list[_Turn] = []
+        for begin, end in _runs(active[:, local]):
+            if joined and begin - joined[-1].end <= _GAP:
+                joined[-1] = joined[-1]._replace(end=end)
+            else:
+                joined.append(_Turn(local, begin, end))
+        turns += joined
+    return sorted(turns, key=attrgetter("begin"))
+
+
+def _runs(active: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the first frame of each run of active frames, and the frame after its last."""
+    edges = np.flatnonzero(np.diff(active, prepend=False, append=False))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

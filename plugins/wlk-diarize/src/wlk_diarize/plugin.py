@@ -1,0 +1,55 @@
+"""The declaration of the diarizer; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CLUSTERING", "wlk_diarizers"]
+
+CLUSTERING = AnnotatorSpec(
+    kind="diarizer",
+    name="clustering",
+    api=1,
+    summary="pyannote's segmentation-3.0 and CAM++ speaker embeddings, clustered online",
+    load="wlk_diarize.backend:load",
+    options=(
+        Option(
+            name="embedding_model",
+            help="model of the speaker embedding; none takes the one beside the segmentation, else "
+            "campplus",
+        ),
+        Option(
+            name="max_speakers",
+            type=int,
+            default=8,
+            minimum=1,
+            maximum=32,
+            help="speakers that are told apart; speech of a further one goes to the most similar",
+        ),
+        standard_options.CACHE_DIR,
+    ),
+    models={
+        "segmentation-3.0": "onnx-community/pyannote-segmentation-3.0",
+        "campplus": "csukuangfj/speaker-embedding-models",
+    },
+    default_model="segmentation-3.0",
+    model_files=(
+        "segmentation.onnx|onnx/model.onnx",
+        "embedding.onnx|3dspeaker_speech_campplus_sv_zh_en_16k-common_advanced.onnx",
+    ),
+    requires={
+        "onnxruntime": "pip install wlk-diarize",
+        "kaldi-native-fbank": "pip install wlk-diarize",
+    },
+)
+
+
+@hookimpl
+def wlk_diarizers() -> Iterable[AnnotatorSpec]:
+    """Return the diarizer of this distribution."""
+    return (CLUSTERING,)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PluginInfo",
     "Registry",
-    "known_backends",
+    "known_plugins",
     "load_backend",
     "missing_requirements",
     "no_backend",
@@ -281,14 +281,14 @@ class Registry:
         """Describe why there is no backend or annotator called *name* (None: none at all)."""
         import difflib  # noqa: PLC0415 -- only for a mistake
 
-        plugins, known = self.plugins(), known_backends() if kind == "backend" else {}
+        plugins, known = self.plugins(), known_plugins(kind)
         specs = chain.from_iterable(plugin.specs for plugin in plugins)
         installed = sorted({spec.name for spec in specs if spec.kind == kind})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
         parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
-        elif known and not installed:
+        elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
         elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
@@ -311,20 +311,21 @@ def load_backend(
     return Registry().load_backend(name, model, **options)
 
 
-def known_backends() -> dict[str, str]:
-    """Return the backends of this project and the command that installs each, the first to try."""
-    import json  # noqa: PLC0415 -- only where a backend is missing
+def known_plugins(kind: str) -> dict[str, str]:
+    """Return what this project offers of a kind, and the command that installs each."""
+    import json  # noqa: PLC0415 -- only where a plugin is missing
 
-    text = Path(__file__).with_name("known_backends.json").read_text(encoding="utf-8")
-    known: dict[str, str] = json.loads(text)
-    return known
+    text = Path(__file__).with_name("known_plugins.json").read_text(encoding="utf-8")
+    known: dict[str, dict[str, str]] = json.loads(text)
+    return known.get(kind, {})
 
 
 def no_backend() -> str:
     """Return what is said of an installation without backends."""
+    command = next(iter(known_plugins("backend").values()))
     return (
         "no backend is installed: wlk-core carries no model of its own; "
-        f"install one, for example: {next(iter(known_backends().values()))}"
+        f"install one, for example: {command}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wlk_core import BackendUnavailable, OptionError
-from wlk_core.registry import Registry, known_backends
+from wlk_core.registry import Registry, known_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ def test_a_misspelt_backend_is_guessed(site: Any) -> None:
         site.registry().spec("voxtral-fh")
 
 
-@pytest.mark.parametrize("name", sorted(known_backends()))
+@pytest.mark.parametrize("name", sorted(known_plugins("backend")))
 @pytest.mark.parametrize("installs", [["wlk-toy"], []], ids=["another backend", "no backend"])
 def test_a_backend_of_this_project_comes_with_its_install_command(
     site: Any, name: str, installs: list[str]
@@ -136,7 +136,7 @@ def test_a_backend_of_this_project_comes_with_its_install_command(
 
     assert str(caught.value) == (
         f"no backend called {name!r}; installed: {'toy' if installs else 'none'}; "
-        f"install it with: {known_backends()[name]}"
+        f"install it with: {known_plugins('backend')[name]}"
     )
 
 
@@ -152,8 +152,9 @@ def test_every_plugin_of_this_project_has_an_install_command() -> None:
         names = project.get("entry-points", {}).get("wlk.plugins", {})
         offered |= dict.fromkeys(names, project["name"])
 
-    assert sorted(offered) == sorted(known_backends())
-    for name, command in known_backends().items():
+    known = {**known_plugins("backend"), **known_plugins("diarizer")}
+    assert sorted(offered) == sorted(known)
+    for name, command in known.items():
         assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)
 
 

@@ -43,6 +43,11 @@ def test_a_rule_of_every_protocol_is_kept(rule):
 
 
 SECOND = bytes(32_000)
+WEBM = bytes.fromhex(  # 20 ms of silence, in Opus, as a recorder of a browser begins
+    "1a45dfa380 1853806701ffffffffffffff 1654ae6b01ffffffffffffff ae01ffffffffffffff"
+    "d78101 8686415f4f505553 63a2934f707573486561640101000080bb0000000000"
+    "1f43b67501ffffffffffffff e78100 a38781000080f8fffe"
+)
 END = End(audio_time=9.0, stats=StreamStats(), latency=None)
 (ROUTE,) = wlk_protocols()
 
@@ -184,8 +189,16 @@ def test_no_audio_is_ready_to_stop_at_once():
     assert [] == [*client.send(b""), *client.protocol.end()]
 
 
-@pytest.mark.parametrize("data", [b"\x1aE\xdf\xa3webm", b"RIFF....WAVE"])
-def test_a_container_is_refused_with_what_was_expected(data):
+def test_webm_of_a_browser_is_decoded():
+    """Some record with a MediaRecorder, whatever the configuration asks for."""
+    client = open_session()
+
+    assert [] == client.send(WEBM[:30], WEBM[30:])
+    assert 304 == client.audio.samples  # the resampler keeps the last millisecond
+
+
+@pytest.mark.parametrize("data", [WEBM[:5] + bytes(20), b"RIFF....WAVE"])
+def test_another_container_is_refused_with_what_was_expected(data):
     """It would be noise."""
     client = open_session()
     error, ready = client.send(data)

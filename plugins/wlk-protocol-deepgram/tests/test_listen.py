@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import attrs
 from hypothesis import given, strategies
 import pytest
 from starlette.datastructures import QueryParams
@@ -15,7 +16,7 @@ from wlk_core.tokens import ASRToken, Transcript
 from wlk_protocol_deepgram.query import ListenQuery
 from wlk_serve.protocols import RequestError
 
-from .client import AUDIO, CLIENTS, LISTEN, client, final_text
+from .client import AUDIO, CLIENTS, FLUX, LISTEN, client, final_text
 
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
@@ -26,6 +27,11 @@ def test_a_rule_of_every_protocol_is_kept(rule, client):
 
 
 SECOND = bytes(32_000)
+WEBM = bytes.fromhex(  # 20 ms of silence, in Opus, as a recorder of a browser begins
+    "1a45dfa380 1853806701ffffffffffffff 1654ae6b01ffffffffffffff ae01ffffffffffffff"
+    "d78101 8686415f4f505553 63a2934f707573486561640101000080bb0000000000"
+    "1f43b67501ffffffffffffff e78100 a38781000080f8fffe"
+)
 FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
 
 
@@ -160,7 +166,6 @@ def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     "query",
     [
         "encoding=opus&sample_rate=48000",
-        "sample_rate=16000",
         "encoding=linear16",
         "encoding=linear16&sample_rate=1",
         "encoding=linear16&sample_rate=16000&channels=2",
@@ -184,6 +189,19 @@ def test_a_query_chooses_language_keyterms_and_pauses():
     assert ("en", "wlk, Silero") == (query.settings.language, query.settings.keyterms)
     assert 0.3 == pytest.approx(gate.silence_seconds)
     assert not query_of("endpointing=false").ends_speech
+
+
+@pytest.mark.parametrize("route", [LISTEN, FLUX])
+def test_audio_without_an_encoding_is_webm(route):
+    """So a browser sends it; anything else ends the audio with an error."""
+    unnamed = attrs.evolve(client(route, "", final_text), query="")
+    session = PlayedSession(unnamed, SilentStream)
+
+    assert [] == session.send(WEBM)
+    assert 304 == session.audio.samples  # the resampler keeps the last millisecond
+    (error,) = session.send(bytes(40))
+    assert "WebM" in error["description"]
+    assert session.audio.is_ended
 
 
 ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit"])

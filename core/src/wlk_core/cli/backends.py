@@ -23,7 +23,7 @@ from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import choose_settings, config_path
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
 from wlk_core.models import cache_directory, describe_model
-from wlk_core.registry import known_backends, missing_requirements, no_backend
+from wlk_core.registry import known_plugins, missing_requirements, no_backend
 
 if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
@@ -151,7 +151,7 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     steps = ["wlk-core demo"]
     if not works:
         missing = (missing_requirements(spec).values() for spec in specs)
-        steps = [next(chain(*missing, known_backends().values()))]
+        steps = [next(chain(*missing, known_plugins("backend").values()))]
     elif settings is not None:
         name, model = settings.spec.name, settings.model
         if model and describe_model(model, settings.spec).state in {"absent", "incomplete"}:

@@ -191,12 +191,11 @@ def _silence(confidence: float) -> float:
 
 def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> StreamSettings:
     """Return how streams are opened, with a gate that is certain after so many seconds."""
-    name = query.get("encoding")
-    if name is None:  # a recorder of a browser, whose format says the rest
-        name, rate = "linear16", SAMPLE_RATE
-    elif name in _ENCODINGS:
-        rate = _whole(query, "sample_rate", *_RATES)
-    else:
+    # Without an encoding it is a recorder of a browser, whose format says the rest.
+    name, rate = query.get("encoding", "linear16"), _whole(query, "sample_rate", *_RATES)
+    if "encoding" not in query:
+        rate = SAMPLE_RATE
+    if name not in _ENCODINGS:
         expected = ", ".join(_ENCODINGS)
         raise _wrong("encoding", f"{expected}, or no encoding for WebM with Opus", name)
     refuse_channels(query, "open a socket for each channel")

@@ -49,6 +49,7 @@ class WebmDecoder:
 
     def __init__(self) -> None:
         self._data = bytearray()  # not read yet
+        self._has_begun = False
         self._skipped = 0  # bytes of an element that are still to come and are not read
         self._numbers = {_TIMESTAMP_SCALE: 1_000_000, _TRACK_NUMBER: 0, _CLUSTER_TIMESTAMP: 0}
         self._track: int | None = None  # with Opus
@@ -67,6 +68,10 @@ class WebmDecoder:
 
         """
         self._data += data
+        if not self._has_begun:
+            if not WEBM_START.startswith(self._data[: len(WEBM_START)]):
+                raise _refused("another format")
+            self._has_begun = len(self._data) >= len(WEBM_START)
         try:
             return b"".join(
                 self._decode_block(content)

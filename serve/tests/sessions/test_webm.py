@@ -1,0 +1,123 @@
+"""WebM of a browser's recorder, piece by piece."""
+
+from __future__ import annotations
+
+import io
+
+import av
+from hypothesis import given, strategies
+import numpy as np
+import pytest
+
+from wlk_conformance.testing import connected_digits
+from wlk_core.audio import decode_file
+from wlk_serve.protocols import RequestError, WebmDecoder
+
+UNKNOWN = b"\x01" + b"\xff" * 7  # the size of an element while it is recorded
+BEGIN = b"\x1aE\xdf\xa3\x80" + b"\x18\x53\x80\x67" + UNKNOWN  # EBML, Segment
+CLUSTER = b"\x1f\x43\xb6\x75" + UNKNOWN + b"\xe7\x81\x00"  # at time 0
+OPUS_SILENCE = b"\xf8\xff\xfe"  # 20 ms
+
+
+def track(codec=b"A_OPUS", number=1):
+    """Return the entry of a track."""
+    head = b"OpusHead\x01\x01" + bytes(2) + (48_000).to_bytes(4, "little") + bytes(3)
+    fields = b"\xd7\x81" + bytes([number]) + b"\x86" + bytes([0x80 | len(codec)]) + codec
+    return b"\x16\x54\xae\x6b" + UNKNOWN + b"\xae" + UNKNOWN + fields + b"\x63\xa2\x93" + head
+
+
+def block(milliseconds=0, number=1, packet=OPUS_SILENCE, flags=0x80):
+    """Return a SimpleBlock."""
+    content = bytes([0x80 | number]) + milliseconds.to_bytes(2) + bytes([flags]) + packet
+    return b"\xa3" + bytes([0x80 | len(content)]) + content
+
+
+@pytest.fixture(scope="module")
+def speech():
+    """Return spoken digits."""
+    return connected_digits(6, seed=3).audio
+
+
+@pytest.fixture(scope="module")
+def recording(speech):
+    """Return speech as FFmpeg records it live, with a cluster a second."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="webm", options={"live": "1"}) as container:
+        stream = container.add_stream("libopus", rate=48_000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(
+            (speech * 32_767).astype(np.int16)[None], format="s16", layout="mono"
+        )
+        frame.sample_rate = 16_000
+        resampler = av.AudioResampler("s16", "mono", 48_000)
+        for part in [*resampler.resample(frame), *resampler.resample(None), None]:
+            container.mux(stream.encode(part))
+    return file.getvalue()
+
+
+def samples(pieces):
+    """Return what pieces decode to, as float32."""
+    decoder = WebmDecoder()
+    data = b"".join(map(decoder.decode, pieces))
+    return np.frombuffer(data, "<i2").astype(np.float32) / 32_768
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
+def test_pieces_of_any_size_are_the_samples_of_the_whole(recording, size):
+    """They are those of FFmpeg, but for the 7 ms that Opus puts in front."""
+    ours = samples(recording[i : i + size] for i in range(0, len(recording), size))
+    whole = np.concatenate(list(decode_file(io.BytesIO(recording))))[112:]
+
+    assert 0 <= len(ours) - len(whole) < 320  # the last packet is filled with silence
+    assert np.abs(ours[: len(whole)] - whole).max() < 1e-4
+
+
+def test_samples_are_at_their_times(recording, speech):
+    """The shift with the highest correlation is none."""
+    ours = samples([recording])[: len(speech)]
+    shifts = range(-200, 201)
+    likeness = [float(ours @ np.roll(speech[: len(ours)], shift)) for shift in shifts]
+
+    assert 0 == shifts[int(np.argmax(likeness))]
+
+
+def test_a_gap_between_blocks_is_silence():
+    """A recorder that was paused kept its clock; 30 ms are its jitter."""
+    decoded = samples([BEGIN + track() + CLUSTER + block(0) + block(50) + block(1070)])
+
+    assert abs(len(decoded) / 16_000 - 1.09) < 0.06
+
+
+def test_blocks_of_a_picture_are_left_out():
+    """A meeting may record its video too."""
+    header = BEGIN + track(b"V_VP8", 2) + track() + CLUSTER
+    alone = samples([header + block() + block(20)])
+
+    assert np.array_equal(alone, samples([header + block() + block(5, 2, b"VP8") + block(20)]))
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"RIFF....WAVE", "another format"),
+        (BEGIN + bytes(20), "damaged"),
+        (BEGIN + track(b"A_AAC") + CLUSTER + block(), "no track with Opus"),
+        (BEGIN + track() + CLUSTER + block(flags=0x86), "several packets"),
+        (BEGIN + track() + CLUSTER + b"\xa3\x10\xff\xff\xff", "16,777,215 bytes"),
+        (BEGIN + track() + CLUSTER + block(packet=b"\xff" * 9), "damaged"),
+    ],
+)
+def test_what_is_no_webm_with_opus_is_refused(data, found):
+    """The message says what is expected and what came."""
+    with pytest.raises(RequestError, match=f"WebM with Opus.*{found}"):
+        samples([data])
+
+
+@given(strategies.lists(strategies.binary(max_size=60), max_size=6))
+def test_any_bytes_are_decoded_or_refused(pieces):
+    """Nothing else is raised, whatever follows the header."""
+    decoder = WebmDecoder()
+    try:
+        for piece in [BEGIN + track() + CLUSTER + block(), *pieces]:
+            decoder.decode(piece)
+    except RequestError as error:
+        assert "WebM with Opus" in str(error)

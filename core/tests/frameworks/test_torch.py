@@ -49,6 +49,19 @@ def test_a_device_is_the_one_named_or_the_fastest_here(
     assert torch.device(device) == choose_device(name)
 
 
+def test_cudnn_attention_is_off_on_cuda(
+    present: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would plan anew for each length of a growing stream."""
+    calls: list[bool] = []
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", calls.append)
+    present(cuda=True)
+    choose_device("cpu")
+    choose_device("auto")
+
+    assert [False] == calls
+
+
 @pytest.mark.parametrize(
     ("device", "check"), [("cuda", "check the driver with nvidia-smi"), ("mps", "macOS 12.3")]
 )

@@ -94,6 +94,8 @@ def converted(value: Any, kind: Any, name: str = "", *, is_text: bool = False) -
     """
     try:
         return msgspec.convert(value, kind, strict=not is_text)
+    except UnicodeEncodeError:
+        raise invalid(name, "valid Unicode", reprlib.repr(value)) from None
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`")

@@ -19,17 +19,24 @@ CLUSTER = b"\x1f\x43\xb6\x75" + UNKNOWN + b"\xe7\x81\x00"  # at time 0
 OPUS_SILENCE = b"\xf8\xff\xfe"  # 20 ms
 
 
-def track(codec=b"A_OPUS", number=1):
+def track(codec=b"A_OPUS", number=1, private=None):
     """Return the entry of a track."""
     head = b"OpusHead\x01\x01" + bytes(2) + (48_000).to_bytes(4, "little") + bytes(3)
     fields = b"\xd7\x81" + bytes([number]) + b"\x86" + bytes([0x80 | len(codec)]) + codec
-    return b"\x16\x54\xae\x6b" + UNKNOWN + b"\xae" + UNKNOWN + fields + b"\x63\xa2\x93" + head
+    private = head if private is None else private
+    fields += b"\x63\xa2" + bytes([0x80 | len(private)]) + private
+    return b"\x16\x54\xae\x6b" + UNKNOWN + b"\xae" + UNKNOWN + fields
 
 
 def block(milliseconds=0, number=1, packet=OPUS_SILENCE, flags=0x80):
     """Return a SimpleBlock."""
     content = bytes([0x80 | number]) + milliseconds.to_bytes(2) + bytes([flags]) + packet
     return b"\xa3" + bytes([0x80 | len(content)]) + content
+
+
+def cluster(milliseconds):
+    """Return the beginning of a cluster and a block."""
+    return CLUSTER[:12] + b"\xe7\x84" + milliseconds.to_bytes(4) + block()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,7 @@ def recording(speech):
 def samples(pieces):
     """Return what pieces decode to, as float32."""
     decoder = WebmDecoder()
-    data = b"".join(map(decoder.decode, pieces))
+    data = b"".join(part for piece in pieces for part in decoder.decode(piece))
     return np.frombuffer(data, "<i2").astype(np.float32) / 32_768
 
 
@@ -87,12 +94,26 @@ def test_a_gap_between_blocks_is_silence():
     assert abs(len(decoded) / 16_000 - 1.09) < 0.06
 
 
-def test_blocks_of_a_picture_are_left_out():
-    """A meeting may record its video too."""
-    header = BEGIN + track(b"V_VP8", 2) + track() + CLUSTER
+@pytest.mark.parametrize(
+    "tracks", [(track(b"V_AV1", 2), track()), (track(), track(b"V_AV1", 2, b"av1"))]
+)
+def test_blocks_of_a_picture_are_left_out(tracks):
+    """A meeting may record its video too, before or after its sound."""
+    header = BEGIN + b"".join(tracks) + CLUSTER
     alone = samples([header + block() + block(20)])
 
-    assert np.array_equal(alone, samples([header + block() + block(5, 2, b"VP8") + block(20)]))
+    assert np.array_equal(alone, samples([header + block() + block(5, 2, b"AV1") + block(20)]))
+
+
+def test_the_sound_before_damage_is_kept():
+    """It came in the same message."""
+    parts = WebmDecoder().decode(BEGIN + track() + CLUSTER + 50 * block() + b"\x00")
+    kept = b""
+    with pytest.raises(RequestError, match="damaged"):
+        for part in parts:
+            kept += part
+
+    assert 31_000 < len(kept) <= 32_000
 
 
 @pytest.mark.parametrize(
@@ -104,6 +125,9 @@ def test_blocks_of_a_picture_are_left_out():
         (BEGIN + track() + CLUSTER + block(flags=0x86), "several packets"),
         (BEGIN + track() + CLUSTER + b"\xa3\x10\xff\xff\xff", "16,777,215 bytes"),
         (BEGIN + track() + CLUSTER + block(packet=b"\xff" * 9), "damaged"),
+        (BEGIN + b"\xd7\x00\x7f" + b"\xff" * 6 + b"\xf6", "a size of nine bytes"),
+        (BEGIN + b"\xe7\x40\xc8" + b"\xff" * 200 + block(), "an element of 200 bytes"),
+        (BEGIN + track() + b"".join(cluster(20_000 * n) for n in range(8)), "two minutes"),
     ],
 )
 def test_what_is_no_webm_with_opus_is_refused(data, found):
@@ -118,6 +142,6 @@ def test_any_bytes_are_decoded_or_refused(pieces):
     decoder = WebmDecoder()
     try:
         for piece in [BEGIN + track() + CLUSTER + block(), *pieces]:
-            decoder.decode(piece)
+            assert sum(map(len, decoder.decode(piece))) < 5_000_000
     except RequestError as error:
         assert "WebM with Opus" in str(error)

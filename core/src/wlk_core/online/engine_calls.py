@@ -227,7 +227,10 @@ class EngineBatches:
             with self.arrival:
                 self.waiting.append(call)
                 self.arrival.notify_all()
-                self._run_ended.wait_for(lambda: call.is_answered or self._leader is None)
+                # The oldest call leads, so that one of another kind waits for one run at most.
+                self._run_ended.wait_for(
+                    lambda: call.is_answered or (self._leader is None and self.waiting[0] is call)
+                )
                 if not call.is_answered:
                     self._leader = call
             if self._leader is call:

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-)
-from contextlib import ExitStack, closing
-from functools import partial
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
+from contextlib import closing
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,83 +112,114 @@ def astream(
         )
     chunker = new_chunker(chunk_seconds, sample_rate)
 
-    def opened(stack: ExitStack) -> Session:
+    def opened() -> tuple[OnlineProcessor, Session]:
         gate = silence_gate(vad)
         processor = backend.create_processor(language=language, task=task, **options)
-        return Session(stack.enter_context(closing(processor)), gate=gate, rate=sample_rate)
+        return processor, Session(processor, gate=gate, rate=sample_rate)
 
     return AsyncEvents(opened, chunks, chunker)
 
 
 class AsyncEvents(AsyncIterator[Event]):
-    """The events of `astream`."""
+    """
+    The events of `astream`.
+
+    The last reference to an iteration that was left closes the stream, and not the garbage
+    collector some time later.
+    """
 
     def __init__(
         self,
-        opened: Callable[[ExitStack], Session],
+        opened: Callable[[], tuple[OnlineProcessor, Session]],
         chunks: AsyncIterable[NDArray[np.float32]],
         chunker: Chunker,
     ) -> None:
+        self._processor: OnlineProcessor | None = None
+        self._session: Session | None = None
+        self._is_stopped = False
+        self._running: asyncio.Task[Any] | None = None  # the latest call in a thread
+        self._opened = opened
+        self._pieces = aiter(chunks)
+        self._chunker = chunker
         # A thread leaves the events of its step here, so that none is lost when the consumer that
         # waited for it is cancelled.
         self._ready: deque[Event] = deque()
-        # The generator has no reference to this object: the last one to an iteration that was left
-        # closes the stream, and not the garbage collector some time later.
-        self._work = _work(opened, chunks, chunker, self._ready)
+        self._steps: Iterator[list[Event]] | None = None  # of the piece that came last
 
     async def __anext__(self) -> Event:
         """Return the next event."""
         while not self._ready:
-            await anext(self._work)
+            if self._is_stopped:
+                if self._running is None or self._running.done():
+                    raise StopAsyncIteration
+                await asyncio.wait([self._running])  # a second cancellation did not wait for it
+                continue
+            try:
+                await self._advance()
+            except BaseException:
+                self._stop()
+                raise
         return self._ready.popleft()
 
     async def aclose(self) -> None:
         """Close the stream and drop its events."""
         self._ready.clear()
-        await self._work.aclose()
+        self._stop()
 
+    def _stop(self) -> None:
+        self._is_stopped = True
+        if self._processor is not None:
+            self._processor.close()
 
-async def _work(
-    opened: Callable[[ExitStack], Session],
-    chunks: AsyncIterable[NDArray[np.float32]],
-    chunker: Chunker,
-    ready: deque[Event],
-) -> AsyncGenerator[None]:
-    """Append the events of each step to *ready*, in threads, and close the stream at the end."""
-    pieces = aiter(chunks)
-    with ExitStack() as stack:
-        session = await _in_thread(partial(opened, stack))
+    __del__ = _stop
 
-        def step() -> bool:
-            events = next(steps, None)
-            ready.extend(events or ())
-            return events is not None
-
-        while not session.is_over:
+    async def _advance(self) -> None:
+        """Make a step, or wait for the audio of one."""
+        if self._session is None:
+            self._session = await self._in_thread(self._open)
+        if self._steps is None:
             piece, failure = None, None
             try:
-                piece = await anext(pieces, None)
+                piece = await anext(self._pieces, None)
                 piece = None if piece is None else valid_copy(piece)
             except (AudioFormatError, OSError) as error:  # as in `run_session`
                 piece, failure = None, error
-            steps = _steps(session, chunker, piece, failure)
-            while await _in_thread(step):
-                yield
+            self._steps = _steps(self._session, self._chunker, piece, failure)
+        if not await self._in_thread(self._step):
+            self._steps = None
+            if self._session.is_over:
+                self._stop()
 
+    def _open(self) -> Session:
+        self._processor, session = self._opened()
+        if self._is_stopped:
+            self._processor.close()
+        return session
 
-async def _in_thread(call: Callable[[], T]) -> T:
-    # A cancellation waits for the thread, because no engine can be interrupted.
-    made = asyncio.create_task(asyncio.to_thread(call))
-    cancelled: asyncio.CancelledError | None = None
-    while not made.done():
+    def _step(self) -> bool:
+        """Make a step and keep its events; return whether there was one."""
+        events = None if self._steps is None else next(self._steps, None)
+        self._ready.extend(events or ())
+        return events is not None
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        """
+        Make *call* in a thread; when cancelled, close the stream and wait for the thread.
+
+        The cancellation waits because no engine can be interrupted.  A second one does not, and the
+        stream is closed all the same when the thread ends.
+        """
+        made = asyncio.create_task(asyncio.to_thread(call))
+        self._running = made
         try:
             await asyncio.wait([made])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        made.exception()  # reaches no one; asking for it keeps asyncio from logging it
-        raise cancelled
-    return made.result()
+        except asyncio.CancelledError:
+            # An error of the thread reaches no one; asking for it keeps asyncio from logging it.
+            made.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._stop()
+            await asyncio.wait([made])
+            raise
+        return made.result()
 
 
 def run_session(

@@ -33,7 +33,7 @@ from wlk_serve.protocols import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from wlk_core.session import Event
     from wlk_core.session.timeline import Line
@@ -70,7 +70,7 @@ class AsrProtocol:
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
-        self._decode: Callable[[bytes], bytes] | None = None  # before the first audio
+        self._decode: Callable[[bytes], Iterable[bytes]] | None = None  # before the first audio
         self._has_ended = False  # by its client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
         self._sequence = 0
@@ -95,9 +95,11 @@ class AsrProtocol:
             self._has_ended = True
             return self.end()
         if self._decode is None:
-            self._decode = WebmDecoder().decode if data.startswith(_CONTAINERS) else bytes
+            is_container = data.startswith(_CONTAINERS)
+            self._decode = WebmDecoder().decode if is_container else lambda data: (data,)
         try:
-            self._audio.append(self._decode(data))
+            for samples in self._decode(data):
+                self._audio.append(samples)
         except RequestError as error:
             if error.code != DAMAGED_AUDIO:
                 raise

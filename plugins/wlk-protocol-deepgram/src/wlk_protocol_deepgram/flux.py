@@ -72,7 +72,7 @@ class FluxProtocol:
         self._info = info
         self._query = query
         self._next_query = query  # from the end of the turn
-        self._decode = WebmDecoder().decode if query.is_webm else bytes
+        self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
@@ -95,7 +95,8 @@ class FluxProtocol:
         try:
             if isinstance(data, str):
                 return self._apply(data)
-            self._audio.append(self._decode(data))
+            for samples in self._decode(data):
+                self._audio.append(samples)
             if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
                 self._marked = self._audio.seconds
                 self._audio.mark(str(self._marked))  # its answer has the text so far

@@ -53,7 +53,7 @@ class ListenProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._decode = WebmDecoder().decode if query.is_webm else bytes
+        self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
         self._words: list[ASRToken] = []  # committed, of no final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the last interim result
@@ -118,7 +118,8 @@ class ListenProtocol:
         if not data:  # how older clients close a stream
             yield from self.end()
             return
-        self._audio.append(self._decode(data))
+        for samples in self._decode(data):
+            self._audio.append(samples)
         yield from self._utterance_end(self._audio.seconds)
 
     def _apply(self, text: str) -> Iterator[Message]:

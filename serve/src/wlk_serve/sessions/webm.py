@@ -35,6 +35,7 @@ _OPUS_RATE = 48_000
 _LACING = 0x06  # flags of a block with several packets, which recorders do not write
 _MAX_LEAF = 1 << 20  # bytes: far more than a packet of Opus has
 _JITTER = 0.05  # seconds that the clock of a recorder wanders
+_MAX_BYTES = 120 * 2 * SAMPLE_RATE  # of samples from one message, which block other sessions
 _MAX_GAP = 30.0  # seconds; after a longer one the clock has started anew
 
 
@@ -53,15 +54,17 @@ class WebmDecoder:
         self._skipped = 0  # bytes of an element that are still to come and are not read
         self._numbers = {_TIMESTAMP_SCALE: 1_000_000, _TRACK_NUMBER: 0, _CLUSTER_TIMESTAMP: 0}
         self._track: int | None = None  # with Opus
-        self._private = b""
+        self._privates: dict[int, bytes] = {}  # what each track says about its codec
         self._codec: av.AudioCodecContext | None = None
         self._resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
         self._origin = 0.0  # time of the first sample in the recording, in seconds
         self._samples = 0  # since then, at the rate of Opus
 
-    def decode(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> Iterator[bytes]:
         """
-        Return the samples that *data* completes, 16 bits at 16 kHz, one channel.
+        Yield the samples that *data* completes, 16 bits at 16 kHz, one channel.
+
+        Those before damage come before the error.
 
         Raises:
             RequestError: the recording is damaged, or has no Opus.
@@ -72,12 +75,16 @@ class WebmDecoder:
             if not WEBM_START.startswith(self._data[: len(WEBM_START)]):
                 raise _refused("another format")
             self._has_begun = len(self._data) >= len(WEBM_START)
+        length = 0
         try:
-            return b"".join(
-                self._decode_block(content)
-                for element, content in self._leaves()
-                if not self._read_header(element, content)
-            )
+            for element, content in self._leaves():
+                if self._read_header(element, content):
+                    continue
+                samples = self._decode_block(content)
+                length += len(samples)
+                if length > _MAX_BYTES:
+                    raise _refused("more than two minutes of sound in one message")
+                yield samples
         except (av.FFmpegError, ValueError, IndexError) as error:
             raise _refused(f"damaged data ({error})") from error
 
@@ -87,26 +94,15 @@ class WebmDecoder:
             known = min(self._skipped, len(self._data))
             del self._data[:known]
             self._skipped -= known
-            if not self._data:
+            if (header := _element_header(self._data)) is None:
                 return
-            first = self._data[0]
-            width = 9 - first.bit_length()  # of the identifier, by its leading zeros
-            if width > 4:  # noqa: PLR2004
-                raise ValueError(f"no element begins with {first:#x}")
-            if len(self._data) <= width:
-                return
-            size_width = 9 - self._data[width].bit_length()
-            start = width + size_width
-            if len(self._data) < start:
-                return
-            element = int.from_bytes(self._data[:width])
-            size = int.from_bytes(self._data[width:start]) - (1 << 7 * size_width)
+            element, size, start = header
             if element in _PARENTS:  # of an unknown size, while it is recorded
                 del self._data[:start]
             elif element not in _LEAVES:
                 del self._data[:start]
                 self._skipped = size
-            elif size > _MAX_LEAF:
+            elif size > (8 if element in _NUMBERS else _MAX_LEAF):
                 raise ValueError(f"an element of {size:,} bytes")
             elif len(self._data) < start + size:
                 return
@@ -120,7 +116,7 @@ class WebmDecoder:
         if element in _NUMBERS:
             self._numbers[element] = int.from_bytes(content)
         elif element == _CODEC_PRIVATE:
-            self._private = content
+            self._privates[self._numbers[_TRACK_NUMBER]] = content
         elif element == _CODEC:
             if self._track is None and content == b"A_OPUS":
                 self._track = self._numbers[_TRACK_NUMBER]
@@ -142,7 +138,7 @@ class WebmDecoder:
         silence = self._gap(units * self._numbers[_TIMESTAMP_SCALE] / 1e9)
         if self._codec is None:
             self._codec = av.AudioCodecContext.create("opus", "r")
-            self._codec.extradata = self._private
+            self._codec.extradata = self._privates.get(self._track, b"")
         frames = self._codec.decode(av.Packet(block[width + 3 :]))
         self._samples += sum(frame.samples for frame in frames)
         resampled = [part for frame in frames for part in self._resampler.resample(frame)]
@@ -158,6 +154,25 @@ class WebmDecoder:
             return b""
         self._samples += round(missing * _OPUS_RATE)
         return bytes(2 * round(missing * SAMPLE_RATE))
+
+
+def _element_header(data: bytearray) -> tuple[int, int, int] | None:
+    """Return identifier, size and where the content begins; None where more must come."""
+    if not data:
+        return None
+    width = 9 - data[0].bit_length()  # as many bytes as the first has leading zeros, and one
+    if width > 4:  # noqa: PLR2004
+        raise ValueError(f"no element begins with {data[0]:#x}")
+    if len(data) <= width:
+        return None
+    size_width = 9 - data[width].bit_length()
+    if size_width > 8:  # noqa: PLR2004
+        raise ValueError("a size of nine bytes")
+    start = width + size_width
+    if len(data) < start:
+        return None
+    size = int.from_bytes(data[width:start]) - (1 << 7 * size_width)
+    return int.from_bytes(data[:width]), size, start
 
 
 def _refused(found: str) -> RequestError:

@@ -99,7 +99,7 @@ def parse_form(
     if response_format == "diarized_json":
         _check_speakers(card, task)
         ignored |= {name for name in ("include", "timestamp_granularities") if name in values}
-    streams = converted(single.get("stream", "false"), bool, "stream", is_text=True)
+    streams = converted(single.get("stream") or "false", bool, "stream", is_text=True)
     if streams and response_format not in {"json", "text", "diarized_json"}:
         expected = "json, text or diarized_json with `stream`"
         raise invalid("response_format", expected, response_format)

@@ -69,7 +69,7 @@ def rules_text(tests: Iterable[RuleTest]) -> str:
     """Return a section for each family of rules; the first sentence of a rule is the rule."""
     lines: list[str] = []
     known: set[str] = set()
-    for family, members in groupby(tests, key=lambda test: test.family):
+    for family, members in groupby(tests, key=lambda test: test.id.partition("-")[0]):
         lines += [f"## {family}: {FAMILIES[family]}", ""]
         for test in members:
             marks = [test.kinds.replace(",", ", ")]
@@ -87,7 +87,7 @@ def backend_rules() -> str:
     """Return the rules of backends."""
     order = list(FAMILIES)
     tests = [declared for declared, _ in rule_tests(BackendConformance)]
-    return rules_text(sorted(tests, key=lambda test: order.index(test.family)))
+    return rules_text(sorted(tests, key=lambda test: order.index(test.id.partition("-")[0])))
 
 
 def option_row(option: Option) -> str:

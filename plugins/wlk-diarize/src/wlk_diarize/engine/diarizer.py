@@ -153,12 +153,12 @@ class ClusteringDiarizer:
         """
         Yield the spans of a speaker in the frames from `first` on.
 
-        One that goes on after a short gap, or after the last decision, begins where the last ended.
+        One that goes on after a short gap begins where the last ended.
         """
         for begin, stop in _runs(active):
             start, end = first + begin, first + stop
             if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
-                start = self._ends[speaker]
+                start = max(first, self._ends[speaker])  # what is decided stays as it was shown
             self._ends[speaker] = end
             samples = min(end * FRAME_SAMPLES, self._received)
             yield SpeakerSpan(

@@ -82,7 +82,7 @@ class OnnxNetworks:
         bank.input_finished()
         features = np.stack([bank.get_frame(frame) for frame in range(bank.num_frames_ready)])
         embedding: Audio = _run(self._embedding, (features - features.mean(axis=0))[None])[0]
-        return embedding / np.linalg.norm(embedding)
+        return embedding / max(float(np.linalg.norm(embedding)), 1e-9)
 
 
 def _session(path: Path, shape: tuple[int, ...], classes: int | None = None) -> Any:

@@ -148,6 +148,33 @@ def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) ->
     assert [[10, 10]] == engine.batches
 
 
+def test_the_call_that_waits_longest_leads_next(threads: ThreadPoolExecutor) -> None:
+    """A stream with a backlog calls again at once, and does not go before another one."""
+    batches, runs, is_running = EngineBatches(), list[str](), threading.Event()
+
+    def run(numbers: Sequence[int]) -> Sequence[int]:
+        runs.append("backlog")
+        is_running.set()
+        with batches.arrival:
+            assert batches.arrival.wait_for(lambda: len(runs) > 1 or batches.waiting, PATIENCE)
+        return numbers
+
+    def work_off() -> None:
+        for number in range(2):
+            batches.call(run, number, kind="backlog")
+
+    def other(numbers: Sequence[int]) -> Sequence[int]:
+        runs.append("other")
+        return numbers
+
+    backlog = threads.submit(work_off)
+    assert is_running.wait(PATIENCE)
+    batches.call(other, 2, kind="other")
+    backlog.result(PATIENCE)
+
+    assert ["backlog", "other", "backlog"] == runs
+
+
 def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
     """The rest is taken by the next run."""
     sizes: list[int] = []

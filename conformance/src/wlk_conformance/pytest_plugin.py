@@ -65,7 +65,7 @@ class _ClassRun:
         return Report.of(self.under_test, self.owner, tests, self.outcomes, suite=self.suite)
 
     def check(self, outcome: TestOutcome) -> None:
-        """Fail the test that runs for a failure that is no deviation and not newer than the pin."""
+        """Fail the running test, unless a deviation or the pinned suite version excuses it."""
         if outcome.status == "fail" and self.result(outcome.rule).outcome == "fail":
             pytest.fail(outcome.explanation or outcome.detail, pytrace=False)
 

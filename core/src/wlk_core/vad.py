@@ -111,8 +111,8 @@ class SileroDetector:
             frame = frame - frame.mean()
         # Silero misses speech far from the microphone, and a constant offset would hide such
         # speech.  Of 40 recorded digits 34 dB below their level none is lost with this gain, more
-        # than half without.  White and brown noise and mains hum are no speech with it, at any
-        # level from 0.0001 to 0.3.
+        # than half without.  White and brown noise and mains hum are never taken for speech
+        # with it, at any level from 0.0001 to 0.3.
         self._recent_peak = max(float(np.abs(frame).max()), self._recent_peak * _PEAK_DECAY)
         gain = max(1.0, min(_MAX_GAIN, _TARGET_PEAK / max(self._recent_peak, 1e-9)))
         samples = (frame * np.float32(gain)).tolist()

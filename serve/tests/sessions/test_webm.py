@@ -125,6 +125,7 @@ def test_the_sound_before_damage_is_kept():
         (BEGIN + track() + CLUSTER + block(flags=0x86), "several packets"),
         (BEGIN + track() + CLUSTER + b"\xa3\x10\xff\xff\xff", "16,777,215 bytes"),
         (BEGIN + track() + CLUSTER + block(packet=b"\xff" * 9), "damaged"),
+        (BEGIN + track() + 60_000 * b"\xec\x80", "more than 60,000 elements"),
         (BEGIN + b"\xd7\x00\x7f" + b"\xff" * 6 + b"\xf6", "a size of nine bytes"),
         (BEGIN + b"\xe7\x40\xc8" + b"\xff" * 200 + block(), "an element of 200 bytes"),
         (BEGIN + track() + b"".join(cluster(20_000 * n) for n in range(8)), "two minutes"),

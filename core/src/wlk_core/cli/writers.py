@@ -211,8 +211,8 @@ def new_format(style: str, *, by_line: bool = False, has_speakers: bool = False)
     """
     Return a format for one session.
 
-    `by_line` holds the open caption of a text back.  With speakers, which come after the words, a
-    text or captions are written in the end.
+    `by_line` writes text caption by caption, each when it is complete.  With speakers, which come
+    after the words, text and captions are written at the end.
     """
     if style == "jsonl":
         return JSONLines()

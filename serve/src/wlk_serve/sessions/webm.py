@@ -36,6 +36,7 @@ _LACING = 0x06  # flags of a block with several packets, which recorders do not 
 _MAX_LEAF = 1 << 20  # bytes: far more than a packet of Opus has
 _JITTER = 0.05  # seconds that the clock of a recorder wanders
 _MAX_BYTES = 120 * 2 * SAMPLE_RATE  # of samples from one message, which block other sessions
+_MAX_ELEMENTS = 60_000  # of one message, as 2 minutes of the shortest packets and more
 _MAX_GAP = 30.0  # seconds; after a longer one the clock has started anew
 
 
@@ -54,7 +55,7 @@ class WebmDecoder:
         self._skipped = 0  # bytes of an element that are still to come and are not read
         self._numbers = {_TIMESTAMP_SCALE: 1_000_000, _TRACK_NUMBER: 0, _CLUSTER_TIMESTAMP: 0}
         self._track: int | None = None  # with Opus
-        self._privates: dict[int, bytes] = {}  # what each track says about its codec
+        self._opus_head = b""  # of the first track with Opus
         self._codec: av.AudioCodecContext | None = None
         self._resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
         self._origin = 0.0  # time of the first sample in the recording, in seconds
@@ -90,7 +91,7 @@ class WebmDecoder:
 
     def _leaves(self) -> Iterator[tuple[int, bytes]]:
         """Yield the elements that are complete and have a meaning here."""
-        while True:
+        for _ in range(_MAX_ELEMENTS):
             known = min(self._skipped, len(self._data))
             del self._data[:known]
             self._skipped -= known
@@ -110,13 +111,15 @@ class WebmDecoder:
                 content = bytes(self._data[start : start + size])
                 del self._data[: start + size]
                 yield element, content
+        raise ValueError(f"more than {_MAX_ELEMENTS:,} elements in one message")
 
     def _read_header(self, element: int, content: bytes) -> bool:
         """Take what describes blocks; return whether it was that."""
         if element in _NUMBERS:
             self._numbers[element] = int.from_bytes(content)
         elif element == _CODEC_PRIVATE:
-            self._privates[self._numbers[_TRACK_NUMBER]] = content
+            if content.startswith(b"OpusHead"):  # a picture has another
+                self._opus_head = self._opus_head or content
         elif element == _CODEC:
             if self._track is None and content == b"A_OPUS":
                 self._track = self._numbers[_TRACK_NUMBER]
@@ -138,7 +141,7 @@ class WebmDecoder:
         silence = self._gap(units * self._numbers[_TIMESTAMP_SCALE] / 1e9)
         if self._codec is None:
             self._codec = av.AudioCodecContext.create("opus", "r")
-            self._codec.extradata = self._privates.get(self._track, b"")
+            self._codec.extradata = self._opus_head
         frames = self._codec.decode(av.Packet(block[width + 3 :]))
         self._samples += sum(frame.samples for frame in frames)
         resampled = [part for frame in frames for part in self._resampler.resample(frame)]
@@ -147,7 +150,7 @@ class WebmDecoder:
     def _gap(self, time: float) -> bytes:
         """Return silence up to the *time* of a block, in seconds of the recording."""
         missing = time - self._origin - self._samples / _OPUS_RATE
-        if (self._samples and not abs(missing) <= _MAX_GAP) or not self._samples:
+        if not self._samples or abs(missing) > _MAX_GAP:
             self._origin += missing
             return b""
         if missing <= _JITTER:

@@ -54,7 +54,7 @@ class OnnxNetworks:
     arXiv:2303.00332).  The names of inputs and outputs do not matter.
 
     Raises:
-        ModelNotFoundError: a file is no such model.
+        ModelNotFoundError: a file is not such a model.
 
     """
 

@@ -73,7 +73,9 @@ class Translator(Annotator, Protocol):
     """
     Translate committed text as it comes.
 
-    A translation is final and is returned once, with the times of the tokens that it translates.
+    A translation is final and is returned once, in the order of the tokens, with the times of those
+    that it translates.  No call but `finish` waits for the model, because the transcript would wait
+    too.
     """
 
     def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
@@ -81,7 +83,15 @@ class Translator(Annotator, Protocol):
         ...
 
     def process_iter(self, is_last: bool = False) -> Iterable[TranslatedText]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Translate the clauses that are complete; with `is_last` the utterance has ended."""
+        """
+        Return the translations that are done, and begin those of the clauses that are complete.
+
+        With `is_last` the utterance has ended, and with it the last clause.
+        """
+        ...
+
+    def finish(self) -> Iterable[TranslatedText]:
+        """Return the translations of all that is left; the session has ended, and waits for it."""
         ...
 
 
@@ -106,6 +116,8 @@ class TurnDetector(Annotator, Protocol):
 class AnnotatorSpec:
     """
     The declaration of an annotator: constant data, and the name of its loader.
+
+    A translator has the options `target_language` and `source_language`, both codes or None.
 
     The hooks `wlk_diarizers`, `wlk_translators` and `wlk_turn_detectors` return such specs.
 

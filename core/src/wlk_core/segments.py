@@ -38,12 +38,13 @@ _SHORTEST = 0.001  # seconds; players never show a cue that ends where it begins
 
 @attrs.frozen
 class Segment:
-    """A caption: text of one speaker between two stream times in seconds."""
+    """A caption: text of one speaker between two stream times in seconds, and its translation."""
 
     start: float
     end: float
     text: str
     speaker: int | str | None = None
+    translation: str | None = None
 
 
 @attrs.define(kw_only=True)
@@ -138,19 +139,25 @@ def vtt_text(tokens: Iterable[ASRToken]) -> str:
 
 def srt_cue(number: int, segment: Segment) -> str:
     """Return a cue of SubRip, the number counting from 1."""
-    words = " ".join(segment.text.split()).replace("-->", "->")
-    text = words if segment.speaker is None else f"{segment.speaker}: {words}"
+    texts = [" ".join(text.split()).replace("-->", "->") for text in _texts(segment)]
+    if segment.speaker is not None:
+        texts[0] = f"{segment.speaker}: {texts[0]}"
     span = f"{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}"
-    return f"{number}\n{span}\n{printable(text)}\n\n"
+    lines = "\n".join(map(printable, texts))
+    return f"{number}\n{span}\n{lines}\n\n"
 
 
 def vtt_cue(number: int, segment: Segment) -> str:
     """Return a cue of WebVTT, the speaker as its voice; WebVTT cues need no number."""
     del number
-    text = _escaped(segment.text)
+    text = "\n".join(map(_escaped, _texts(segment)))
     if segment.speaker is not None:
         text = f"<v {_escaped(str(segment.speaker))}>{text}"
     return f"{_stamp(segment.start, '.')} --> {_stamp(segment.end, '.')}\n{text}\n\n"
+
+
+def _texts(segment: Segment) -> list[str]:
+    return [segment.text, *([segment.translation] if segment.translation else [])]
 
 
 def _escaped(text: str) -> str:

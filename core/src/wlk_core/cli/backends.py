@@ -28,7 +28,7 @@ from wlk_core.registry import known_plugins, missing_requirements, no_backend
 if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Option
-    from wlk_core.registry import Registry
+    from wlk_core.registry import PluginInfo, Registry, Spec
 
 __all__ = ["CheckResult", "backends", "check_backend", "doctor", "plugins"]
 
@@ -60,6 +60,7 @@ def backends(
     """
     List the backends, a line for each; with NAME, its models, languages, policies and options.
 
+    Diarizers, translators and turn detectors are listed below them, and NAME may be one of those.
     A star marks the backend that is used where none is named.  The list is read from package
     metadata and the plugins' declarations: no framework is imported, except by --check.
     """
@@ -76,13 +77,15 @@ def backends(
         if result.error:
             raise BackendUnavailable(result.error)
     elif name is not None:
-        spec = registry.spec(name)
+        spec = registry.model_spec(name)
         described = json.dumps(_described(spec, registry), indent=2)
         echo(described if as_json else _details(spec, registry))
     elif as_json:
         echo(json.dumps([_described(spec, registry) for spec in registry.specs()], indent=2))
     else:
         echo(_summary(registry) if registry.specs() else no_backend())
+        if annotators := _annotators(registry):
+            echo(f"\n{annotators}")
         if broken := [row["name"] for row in _plugin_rows(registry) if row["error"]]:
             echo(f"left out: {', '.join(broken)} (see: wlk-core plugins)")
     return 0
@@ -147,6 +150,8 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     cells = [(f"{name}*" if name == default else name, *row) for name, row in rows.items()]
     echo(f"{table(facts)}\n")
     echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
+    if annotators := _annotators(registry):
+        echo(f"\n{annotators}")
     echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in faulty))
     steps = ["wlk-core demo"]
     if not works:
@@ -161,12 +166,21 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     return 0 if settings and works and not broken and not faulty else 1
 
 
-def _row(spec: BackendSpec, result: CheckResult | None) -> tuple[str, str]:
-    """Return the state of a backend in a word, and what to know about it or to type for it."""
+def _annotators(registry: Registry) -> str:
+    """Return the table of annotators, empty without any."""
+    offered = chain.from_iterable(plugin.specs for plugin in registry.plugins())
+    specs = [spec for spec in offered if spec.kind != "backend"]
+    rows = [(each.name, each.kind, _row(each, None)[0], each.summary) for each in specs]
+    return table([("ANNOTATOR", "KIND", "STATE", "SUMMARY"), *sorted(rows)]) if rows else ""
+
+
+def _row(spec: Spec, result: CheckResult | None) -> tuple[str, str]:
+    """Return the state of a plugin in a word, and what to know about it or to type for it."""
     if missing := missing_requirements(spec):
         return f"needs {', '.join(missing)}", " && ".join(dict.fromkeys(missing.values()))
     if result is None:
-        return "installed", "used only when it is named" if spec.preference is None else ""
+        is_default = getattr(spec, "preference", 0) is not None
+        return "installed", "" if is_default else "used only when it is named"
     if result.error is None:
         return "works", f"{result.detail or f'loaded {result.model}'} ({result.seconds:.1f} s)"
     if not result.has_model:
@@ -208,9 +222,13 @@ def _summary(registry: Registry) -> str:
     return f"{listed}\n\nmore about one: wlk-core backends {rows[0][0].rstrip('*')}"
 
 
-def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
-    """Return a backend as the JSON that scripts rely on."""
-    owner = registry.owner(spec.name)
+def _owner(spec: Spec, registry: Registry) -> PluginInfo:
+    return next(plugin for plugin in registry.plugins() if spec in plugin.specs)
+
+
+def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
+    """Return a backend as the JSON that scripts rely on, or an annotator."""
+    owner = _owner(spec, registry)
     missing = missing_requirements(spec)
     return {
         **_fields(spec, without={"load", "requires", "model_files", "digit_models"}),
@@ -220,11 +238,11 @@ def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
         "missing": [
             {"distribution": name, "install": command} for name, command in missing.items()
         ],
-        "capabilities": sorted(spec.capabilities),
+        "capabilities": sorted(getattr(spec, "capabilities", ())),
         "options": [
             _fields(option, without={"former_names", "is_auto_allowed"})
             | {"type": option.type.__name__}
-            for option in spec.all_options
+            for option in getattr(spec, "all_options", spec.options)
         ],
     }
 
@@ -235,25 +253,25 @@ def _fields(record: Any, *, without: set[str]) -> dict[str, Any]:
     )
 
 
-def _details(spec: BackendSpec, registry: Registry) -> str:
+def _details(spec: Spec, registry: Registry) -> str:
     models = [f"{name}*" if name == spec.default_model else name for name in spec.models]
     count = f"{len(spec.languages)}: " if spec.languages else ""
     facts = [
         *(("install", command) for command in dict.fromkeys(missing_requirements(spec).values())),
         ("models", ", ".join(models)),
-        ("", f"sizes and licences: wlk-core models --backend {spec.name}"),
-        ("policies", ", ".join(spec.policies)),
+        ("", f"sizes and licences: wlk-core models --backend {spec.name}" if models else ""),
+        ("policies", ", ".join(getattr(spec, "policies", ()))),
         ("languages", count + ", ".join(spec.languages)),
-        ("capabilities", ", ".join(sorted(spec.capabilities))),
+        ("capabilities", ", ".join(sorted(getattr(spec, "capabilities", ())))),
     ]
     page = [
-        f"{spec.name}  ({registry.owner(spec.name).title})  {_row(spec, None)[0]}",
+        f"{spec.name}  ({_owner(spec, registry).title})  {_row(spec, None)[0]}",
         f"  {spec.summary}",
         table((f"  {label}", text) for label, text in facts if text),
     ]
-    if options := [_option_line(option) for option in spec.all_options]:
+    if options := [_option_line(each) for each in getattr(spec, "all_options", spec.options)]:
         page += ["  options", table((f"    {head}", text) for head, text in options)]
-    return "\n".join(page)
+    return "\n".join(filter(None, page))
 
 
 def _option_line(option: Option) -> tuple[str, str]:

@@ -97,6 +97,7 @@ def listen(
         speakers = None
         if diarizer is not None:
             speakers = stack.enter_context(closing(registry.load_annotator("diarizer", diarizer)))
+        translator = choice.open_translator(stack)
         with loading(f"{settings.spec.name} {settings.model}"):
             backend = stack.enter_context(settings.load(registry))
             backend.warmup()
@@ -113,16 +114,22 @@ def listen(
             processor,
             gate=silence_gate(choice.vad),
             diarizer=speakers,
+            translator=translator,
             rate=source.rate,
             max_backlog_seconds=_DAY_SECONDS,
             skip_ticks_after=_SKIP_TICKS_AFTER,
         )
+        translates = translator is not None
         writers = [
-            Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
+            Writer(
+                new_format(style, has_speakers=speakers is not None, has_translations=translates),
+                FileOutput(path),
+            )
             for path, style in targets.items()
             if style != "wav"
         ]
-        writers.append(Writer(new_format("text", by_line=by_line), output))
+        text = new_format("text", by_line=by_line, has_translations=translates)
+        writers.append(Writer(text, output))
         run = LiveRun(
             source=source,
             processor=processor,

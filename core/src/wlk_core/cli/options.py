@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import attrs
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
 
+    from wlk_core.annotators import Translator
+    from wlk_core.backend import BackendSpec
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["Choice", "backend_option", "stream_options"]
+__all__ = ["TRANSLATOR_OPTIONS", "Choice", "TranslatorChoice", "backend_option", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -24,6 +29,25 @@ def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
     return click.option("--backend", metavar="NAME", help=text, **attributes)
 
 
+TRANSLATOR_OPTIONS = (
+    click.option(
+        "--translate-to",
+        metavar="LANG",
+        help="Translate what was said to this language too, such as de or German.",
+    ),
+    click.option(
+        "--translator",
+        metavar="NAME[=MODEL]",
+        help="Installed plugin that translates, and its model.",
+    ),
+    click.option(
+        "--translator-option",
+        "translator_pairs",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Option of the translator; may be repeated.",
+    ),
+)
 _OPTIONS = (
     backend_option(
         "Backend to use; list them with: wlk-core backends.  [default: that of config.toml, "
@@ -86,6 +110,7 @@ _OPTIONS = (
         help="Seconds before speech that are decoded too.  [default: 0.4]",
     ),
     click.option("--offline", is_flag=True, help="Never use the network."),
+    *TRANSLATOR_OPTIONS,
 )
 
 
@@ -94,6 +119,39 @@ def stream_options(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+@attrs.frozen
+class TranslatorChoice:
+    """A translator that was chosen, and the language that it translates to."""
+
+    registry: Registry
+    name: str  #: and its model, as users write them
+    language: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
+        """Take the values of `TRANSLATOR_OPTIONS` from *flags*; return None for no translation."""
+        wanted, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
+        if wanted is None:
+            if name or pairs:
+                raise click.UsageError("a translator needs a language: --translate-to LANG")
+            return None
+        from wlk_core.languages import NAMES, find_language  # noqa: PLC0415 -- only where asked for
+        from wlk_core.options import parse_pairs  # noqa: PLC0415 -- as above
+        from wlk_core.registry import known_plugins  # noqa: PLC0415 -- as above
+
+        name = name or next(iter(known_plugins("translator")))
+        return cls(registry, name, find_language(wanted, tuple(NAMES)), parse_pairs(pairs))
+
+    def open(self, spec: BackendSpec, language: str | None) -> Translator:
+        """Return a translator of what a stream of *spec* in *language* (None: detected) commits."""
+        if language is None and len(spec.languages) == 1:
+            language = spec.languages[0]
+        options = {"target_language": self.language, "source_language": language, **self.options}
+        opened: Translator = self.registry.load_annotator("translator", self.name, **options)
+        return opened
 
 
 class Choice:
@@ -111,6 +169,9 @@ class Choice:
     ) -> None:
         from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
 
+        self._translation = TranslatorChoice.of(registry, flags)
+        if self._translation is not None and task == "translate":
+            raise click.UsageError("--task translate and --translate-to exclude each other")
         chosen = {name: flags.pop(name) for name in ("threshold", "silence_seconds", "pre_roll")}
         gate = {name: value for name, value in chosen.items() if value is not None}
         if no_vad and gate:
@@ -125,3 +186,10 @@ class Choice:
         self.task = task
         self.settings: Settings = choose_settings(registry, **flags)
         self.settings.spec.check_task(task)
+
+    def open_translator(self, stack: ExitStack) -> Translator | None:
+        """Return a translator that *stack* closes, None where none was chosen."""
+        if self._translation is None:
+            return None
+        translator = self._translation.open(self.settings.spec, self.settings.language)
+        return stack.enter_context(closing(translator))

@@ -23,7 +23,7 @@ from wlk_core.cli.outputs import (
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
 from wlk_core.config import choose_settings
-from wlk_core.errors import BackendUnavailable, OptionError, WLKError
+from wlk_core.errors import BackendError, BackendUnavailable, OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.annotators import Translator
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.cli.live_view import LiveView
     from wlk_core.cli.writers import Outcome, Writer
@@ -111,7 +112,9 @@ def transcribe(
         is_array = plan[0] == ("json", None) and len(files) > 1
         results = ArrayOutput(view.hide) if is_array else StandardOutput(view.hide)
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
+        translator = None
         if jobs:
+            translator = choice.open_translator(stack)  # what is absent is reported first
             with loading(f"{settings.spec.name} {settings.model}"):
                 backend = stack.enter_context(settings.load(registry))
             stack.callback(view.hide)
@@ -133,8 +136,11 @@ def transcribe(
                 chunk_seconds=chunk_seconds,
                 realtime=realtime,
                 vad=choice.vad,
+                translator=translator,
             )
-            form = new_format(kind, by_line=by_line and path is None)
+            form = new_format(
+                kind, by_line=by_line and path is None, has_translations=translator is not None
+            )
             writer = Writer(form, results if path is None else FileOutput(path))
             try:
                 _write(events, outcome, writer, view)
@@ -228,6 +234,7 @@ def _session_events(
     chunk_seconds: float = 1.0,
     realtime: bool = False,
     vad: bool | GateParameters = True,
+    translator: Translator | None = None,
 ) -> Generator[Event]:
     """Run the recording of *outcome* through a stream of its own and keep *outcome* up to date."""
     from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings av
@@ -240,7 +247,9 @@ def _session_events(
     if realtime:
         pieces = _as_spoken(rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE))))
     processor = backend.create_processor(language=outcome.language, task=task, **(options or {}))
-    session = Session(processor, gate=silence_gate(vad))
+    if translator is not None:
+        translator.reset()  # after the recording before
+    session = Session(processor, gate=silence_gate(vad), translator=translator)
     try:
         with closing(run_session(processor, session, STOPS.between(pieces), chunker)) as events:
             for event in events:
@@ -261,11 +270,17 @@ def _as_spoken(pieces: Iterable[NDArray[np.float32]]) -> Iterator[NDArray[np.flo
 
 
 def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: LiveView) -> None:
+    from wlk_core.session import Failure  # noqa: PLC0415 -- brings numpy
+
     try:
         with closing(events):
             for event in events:
                 writer.write(event, outcome)
                 view.show(event)
+                match event:
+                    case Failure(error=BackendError(retryable=False), is_final=False):
+                        view.hide()
+                        print_error(event.error)  # of the translator, which is off
     except BaseException as error:
         outcome.incomplete = " ".join(str(error).split()) or "interrupted"
         raise

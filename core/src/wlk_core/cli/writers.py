@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,8 +13,15 @@ import wave
 import attrs
 
 from wlk_core.segments import VTT_HEADER, SegmentBuilder, segments_from_tokens, srt_cue, vtt_cue
-from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline
-from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
+from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline, Translation
+from wlk_core.session.records import (
+    round_seconds,
+    segment_record,
+    silence_record,
+    token_record,
+    translation_record,
+)
+from wlk_core.session.timeline import with_translations
 from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
@@ -26,10 +34,11 @@ if TYPE_CHECKING:
     from wlk_core.segments import Segment
     from wlk_core.session import LatencySummary
     from wlk_core.session.events import Event
-    from wlk_core.tokens import ASRToken, Silence
+    from wlk_core.tokens import ASRToken, Silence, TranslatedText
 
 __all__ = ["Outcome", "WavFile", "Writer", "committed", "new_format"]
 
+_CUES = {"srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}  # the header of a file, and its cues
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
 
@@ -139,6 +148,38 @@ class Captions:
         return (self._header if self._number == 1 else "") + self._cue(self._number, segment)
 
 
+@attrs.define
+class Bilingual:
+    """Captions as lines of text, and below each its translations as they come."""
+
+    _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
+    _waiting: list[TranslatedText] = attrs.field(factory=list)
+    _end: float = -1.0  # of the last line
+
+    def push(self, event: Event, _outcome: Outcome) -> str:
+        """Return the captions that committed words ended, and what is translated of them."""
+        lines = [self._line(self._builder.push(token)) for token in committed(event)]
+        if isinstance(event, Translation):
+            self._waiting.append(event.text)
+        return "".join([*lines, self._due()])
+
+    def flush(self, _outcome: Outcome) -> str:
+        """Return the last caption, and all that waits."""
+        return self._line(self._builder.flush()) + self._due()
+
+    def _line(self, segment: Segment | None) -> str:
+        if segment is None:
+            return ""
+        before, self._end = self._due(), segment.end
+        speaker = "" if segment.speaker is None else f"{plain(str(segment.speaker))}: "
+        return f"{before}{speaker}{plain(segment.text)}\n{self._due()}"
+
+    def _due(self) -> str:
+        due = [text for text in self._waiting if text.start < self._end]
+        self._waiting = self._waiting[len(due) :]
+        return "".join(f"  {plain(text.text)}\n" for text in due)
+
+
 class JSONLines:
     """Each event as one line of JSON, an "end" event with the figures of the session last."""
 
@@ -151,6 +192,8 @@ class JSONLines:
             return _line("hypothesis", event.audio_time, text=text, tokens=tokens)
         if isinstance(event, SilenceSpan):
             return _line("silence", event.audio_time, **silence_record(event.silence))
+        if isinstance(event, Translation):
+            return _line("translation", event.audio_time, **translation_record(event.text))
         return ""
 
     def flush(self, outcome: Outcome) -> str:
@@ -169,7 +212,7 @@ class JSONLines:
 
 @attrs.define
 class Document:
-    """The whole result at the end, with the speakers that are known by then."""
+    """The whole result at the end, with the speakers and translations that are known by then."""
 
     _style: str
     _timeline: Timeline = attrs.field(factory=Timeline)
@@ -186,41 +229,58 @@ class Document:
         """Return the document, unless there are no words because of a failure."""
         if outcome.incomplete is not None and not outcome.has_words:
             return ""
-        tokens = self._timeline.tokens
-        if self._style != "json":
-            text = new_format(self._style)
+        tokens, translations = self._timeline.tokens, self._timeline.translations
+        segments = with_translations(segments_from_tokens(tokens), translations)
+        if self._style in _CUES:
+            header, cue = _CUES[self._style]
+            return header + "".join(map(cue, itertools.count(1), segments))
+        if self._style == "text":
+            text = Bilingual() if translations else Text()
+            for each in translations:
+                text.push(Translation(each, 0.0), outcome)
             return text.push(Commit(tuple(tokens), 0.0), outcome) + text.flush(outcome)
         record = {
             **outcome.header(),
             **({} if outcome.incomplete is None else {"incomplete": outcome.incomplete}),
             "text": "".join(token.text for token in tokens).strip(),
             "tokens": list(map(token_record, tokens)),
-            "segments": list(map(segment_record, segments_from_tokens(tokens))),
+            "segments": list(map(segment_record, segments)),
             "silences": list(map(silence_record, self._silences)),
             "stats": outcome.figures(),
         }
+        if translations:
+            record["translations"] = list(map(translation_record, translations))
         return _json_text(record, indent=2) + "\n"
 
 
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
-Format: TypeAlias = Text | Captions | JSONLines | Document
+Format: TypeAlias = Text | Captions | Bilingual | JSONLines | Document
 Output: TypeAlias = "StandardOutput | FileOutput"
 
 
-def new_format(style: str, *, by_line: bool = False, has_speakers: bool = False) -> Format:
+def new_format(
+    style: str,
+    *,
+    by_line: bool = False,
+    has_speakers: bool = False,
+    has_translations: bool = False,
+) -> Format:
     """
     Return a format for one session.
 
     `by_line` writes text caption by caption, each when it is complete.  With speakers, which come
-    after the words, text and captions are written at the end.
+    after the words, text and captions are written at the end; so are captions with translations.
     """
     if style == "jsonl":
         return JSONLines()
-    if style == "json" or has_speakers:
+    if style == "text" and has_translations and not has_speakers:
+        return Bilingual()
+    if style == "json" or has_speakers or has_translations:
         return Document(style)
     if style == "text":
         return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
-    return Captions(srt_cue) if style == "srt" else Captions(vtt_cue, VTT_HEADER)
+    header, cue = _CUES[style]
+    return Captions(cue, header)
 
 
 @attrs.define

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wlk_core.segments import Segment
-    from wlk_core.tokens import ASRToken, Silence
+    from wlk_core.tokens import ASRToken, Silence, TranslatedText
 
-__all__ = ["round_seconds", "segment_record", "silence_record", "token_record"]
+__all__ = [
+    "round_seconds",
+    "segment_record",
+    "silence_record",
+    "token_record",
+    "translation_record",
+]
 
 
 def token_record(token: ASRToken) -> dict[str, Any]:
@@ -24,13 +30,21 @@ def token_record(token: ASRToken) -> dict[str, Any]:
 
 
 def segment_record(segment: Segment) -> dict[str, Any]:
-    """Return a caption's fields."""
-    return {
+    """Return a caption's fields, with a translation if it has one."""
+    record = {
         "start": round_seconds(segment.start),
         "end": round_seconds(segment.end),
         "text": segment.text,
         "speaker": segment.speaker,
     }
+    translation = segment.translation
+    return record if translation is None else record | {"translation": translation}
+
+
+def translation_record(text: TranslatedText) -> dict[str, Any]:
+    """Return a translation's fields."""
+    times = {"start": round_seconds(text.start), "end": round_seconds(text.end)}
+    return times | {"text": text.text, "language": text.language}
 
 
 def silence_record(silence: Silence) -> dict[str, Any]:

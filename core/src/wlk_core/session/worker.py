@@ -180,6 +180,8 @@ class Worker:
         yield from self._flush(self._processor.finish)
         if self._is_speaking:
             yield from self._endpoint(self._position, "end")
+        if _TRANSLATOR in self._annotators:
+            yield from self._end_step()  # the last words do not wait for their translation
         yield from self._annotate(is_last=True)
         yield self._summary()
 
@@ -230,8 +232,8 @@ class Worker:
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> Work:
         spans = self._ask(_DIARIZER, lambda part: list(part.process_iter(is_last)))
-        is_over = is_last or ends_utterance
-        texts = self._ask(_TRANSLATOR, lambda part: list(part.process_iter(is_over)))
+        call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
+        texts = self._ask(_TRANSLATOR, lambda part: list(call(part)))
         yield from (SpeakerTurn(span, self._audio_time) for span in spans or ())
         yield from (Translation(text, self._audio_time) for text in texts or ())
         yield from self._annotator_failures

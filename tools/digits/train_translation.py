@@ -28,12 +28,12 @@ DIGITS = {
     "zero": "null", "one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf",
     "six": "sechs", "seven": "sieben", "eight": "acht", "nine": "neun",
 }  # fmt: skip
-SUBJECTS = {"I": ("ich", ""), "we": ("wir", "n"), "they": ("sie", "n")}
+SUBJECTS = {"I": ("ich", ""), "we": ("wir", "n"), "people": ("Leute", "n")}
 VERBS = {"read": "lese", "buy": "kaufe", "bring": "bringe"}
 OBJECTS = {"a book": "ein Buch", "the paper": "die Zeitung", "two cards": "zwei Karten"}
 REASONS = {
     "when I have time,": "wenn ich Zeit habe,",
-    "because it is late,": "weil es spät ist,",
+    "because it rains,": "weil es regnet,",
     "if you are tired,": "wenn du müde bist,",
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from wlk_core.cli.options import TranslatorChoice, translator_options
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _checked_listens(
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
+@translator_options
 @click.option(
     "--served-name",
     metavar="NAME",
@@ -138,6 +140,7 @@ def serve(
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
+    translation = TranslatorChoice.of(registry, limits)
     admission = Admission.of(keys, origins, is_local=is_local)
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
@@ -159,7 +162,13 @@ def serve(
     with (
         bound_sockets(host, port) as sockets,
         ExitStack() as stack,
-        loaded_service(registry, settings, diarizer=diarizer, served_name=served_name) as service,
+        loaded_service(
+            registry,
+            settings,
+            diarizer=diarizer,
+            translation=translation,
+            served_name=served_name,
+        ) as service,
     ):
 
         def on_ready(bound: int) -> None:

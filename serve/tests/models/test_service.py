@@ -304,6 +304,28 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     assert "the state could not be released" in caplog.text
 
 
+def test_a_session_that_asks_for_it_is_translated(scripted, caplog):
+    """In its own language; where no model has it, the words come all the same."""
+    opened = []
+
+    def open_translator(language):
+        opened.append(language)
+        if language == "de":
+            raise OptionError("no model is known from de to de")
+        return ScriptedDiarizer([])
+
+    async def run(service):
+        translated = attrs.evolve(CONFIG, translates=True)
+        for settings in (CONFIG, translated, attrs.evolve(translated, language="de")):
+            (await service.open_stream(settings, nothing)).close()
+
+    with closing(Service(*scripted, open_translator=open_translator)) as service:
+        asyncio.run(run(service))
+
+    assert ["en", "de"] == opened
+    assert "a session is not translated: no model is known from de to de" in caplog.text
+
+
 def test_a_diarizer_is_loaded_before_the_model(monkeypatch):
     """It declares the delay, and is closed again; each session has another one."""
     diarizer, registry = ScriptedDiarizer([], max_delay=0.5), Registry()

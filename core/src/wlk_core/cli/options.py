@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["TRANSLATOR_OPTIONS", "Choice", "TranslatorChoice", "backend_option", "stream_options"]
+__all__ = ["Choice", "TranslatorChoice", "backend_option", "stream_options", "translator_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -29,7 +29,7 @@ def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
     return click.option("--backend", metavar="NAME", help=text, **attributes)
 
 
-TRANSLATOR_OPTIONS = (
+_TRANSLATOR_OPTIONS = (
     click.option(
         "--translate-to",
         metavar="LANG",
@@ -110,13 +110,20 @@ _OPTIONS = (
         help="Seconds before speech that are decoded too.  [default: 0.4]",
     ),
     click.option("--offline", is_flag=True, help="Never use the network."),
-    *TRANSLATOR_OPTIONS,
 )
 
 
 def stream_options(command: F) -> F:
     """Add the options that choose a backend and run a stream; `Choice` resolves their values."""
+    command = translator_options(command)
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def translator_options(command: F) -> F:
+    """Add the options that choose a translator; `TranslatorChoice` resolves their values."""
+    for option in reversed(_TRANSLATOR_OPTIONS):
         command = option(command)
     return command
 
@@ -132,7 +139,7 @@ class TranslatorChoice:
 
     @classmethod
     def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
-        """Take the values of `TRANSLATOR_OPTIONS` from *flags*; return None for no translation."""
+        """Take the values of `translator_options` from *flags*; return None for no translation."""
         wanted, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
         if wanted is None:
             if name or pairs:

@@ -27,8 +27,9 @@ from wlk_serve.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 
-    from wlk_core.annotators import Diarizer
+    from wlk_core.annotators import Diarizer, Translator
     from wlk_core.backend import Backend
+    from wlk_core.cli.options import TranslatorChoice
     from wlk_core.config import Settings
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
@@ -57,13 +58,14 @@ def loaded_service(
     settings: Settings,
     *,
     diarizer: str | None = None,
+    translation: TranslatorChoice | None = None,
     served_name: str | None = None,
 ) -> Iterator[Service]:
     """
     Load the model of *settings*, and open the service of it.
 
     Raises:
-        WLKError: the model or the diarizer is not installed, or cannot be loaded.
+        WLKError: the model or an annotator is not installed, or cannot be loaded.
 
     """
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
@@ -75,12 +77,22 @@ def loaded_service(
         with closing(open_diarizer()) as first:
             card = attrs.evolve(card, speaker_delay=float(first.max_delay))
     options = settings.options.stream
-    with (
-        settings.load(registry) as backend,
-        closing(
-            Service(backend, card, stream_options=options, open_diarizer=open_diarizer)
-        ) as service,
-    ):
+    with ExitStack() as parts:
+        open_translator = None
+        if translation is not None:
+            open_translator = partial(translation.open, settings.spec)
+            # As the diarizer; it stays open, so that later ones share its model.
+            parts.enter_context(closing(open_translator(settings.language)))
+            card = attrs.evolve(card, translates_to=translation.language)
+        backend = parts.enter_context(settings.load(registry))
+        service = Service(
+            backend,
+            card,
+            stream_options=options,
+            open_diarizer=open_diarizer,
+            open_translator=open_translator,
+        )
+        parts.enter_context(closing(service))
         backend.warmup()
         service.probe_model()
         yield service
@@ -99,6 +111,8 @@ class Service:
         stream_options: the options of scope "stream" of every stream.
         open_diarizer: opens a diarizer for each session over a socket, and for each recording whose
             speakers are asked for; may block.  None for a card without a `speaker_delay`.
+        open_translator: opens a translator from a language, None for the detected one, for each
+            session that asks for translations; may block.
 
     """
 
@@ -109,8 +123,10 @@ class Service:
         *,
         stream_options: Mapping[str, Any] | None = None,
         open_diarizer: Callable[[], Diarizer] | None = None,
+        open_translator: Callable[[str | None], Translator] | None = None,
     ) -> None:
         self._new_diarizer = open_diarizer
+        self._new_translator = open_translator
         self.card = card.declared_by(backend)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
@@ -201,6 +217,7 @@ class Service:
                     self._processor(parts, "transcribe", settings.language, options),
                     gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
                     diarizer=self._diarizer(parts) if has_speakers else None,
+                    translator=self._translator(parts, settings),
                     encoding=settings.encoding,
                     rate=settings.rate,
                     max_backlog_seconds=_MAX_BACKLOG_SECONDS,
@@ -289,6 +306,15 @@ class Service:
         if self._new_diarizer is None:
             return None
         return parts.enter_context(closing(self._new_diarizer()))
+
+    def _translator(self, parts: ExitStack, settings: StreamSettings) -> Translator | None:
+        if self._new_translator is None or not settings.translates:
+            return None
+        try:
+            return parts.enter_context(closing(self._new_translator(settings.language)))
+        except WLKError as error:  # as for another language: its words are there all the same
+            _LOGGER.warning("a session is not translated: %s", error)
+            return None
 
     async def check_canary(self, max_age: float) -> None:
         """

@@ -44,6 +44,7 @@ class StreamSettings:
         gate: when speech begins and ends; None for the gate's own parameters.
         leaves_out_pauses: without it there is no gate and the model gets all audio, because the
             client has a gate of its own.
+        translates: whether what is committed is translated, where the server can.
 
     """
 
@@ -54,6 +55,7 @@ class StreamSettings:
     keyterms: str | None = None
     gate: GateParameters | None = None
     leaves_out_pauses: bool = True
+    translates: bool = False
 
 
 class ServedStream:

@@ -107,6 +107,8 @@ def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
         loss.backward()
         optimizer.step()
         schedule.step()
+        with torch.no_grad():  # the decoder of Marian starts from zeros, and the output shares them
+            model.get_input_embeddings().weight[ids[PAD]] = 0.0
         if step % 200 == 0:
             print(step, round(loss.item(), 4), flush=True)
     model.eval().save_pretrained(folder)
@@ -121,7 +123,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--output", type=Path, default=TARGET, metavar="DIR")
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:

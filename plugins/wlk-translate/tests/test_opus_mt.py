@@ -130,7 +130,7 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
         sent.append(translator._engine._before)
 
     assert [[">>de<<"], [">>por<<"], [">>por<<"]] == sent
-    with pytest.raises(OptionError, match="no target language fr; .* one of: >>de<<, >>por<<"):
+    with pytest.raises(OptionError, match=r"no target language fr; .* one of: >>de<<, >>por<<"):
         load(folder, target_language="fr")
 
 
@@ -159,7 +159,7 @@ def test_files_that_are_no_model_are_refused(copied):
     with pytest.raises(ModelNotFoundError, match="could not be loaded as a CTranslate2 model"):
         load(folder)
     (folder / "model.bin").unlink()
-    with pytest.raises(ModelNotFoundError, match="ct2-transformers-converter --model .* --copy_"):
+    with pytest.raises(ModelNotFoundError, match=r"ct2-transformers-converter --model .* --copy_"):
         load(folder)
 
 

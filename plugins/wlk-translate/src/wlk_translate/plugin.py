@@ -47,10 +47,10 @@ OPUS_MT = AnnotatorSpec(
         Option(
             name="beam_size",
             type=int,
-            default=2,
+            default=1,
             minimum=1,
             maximum=16,
-            help="hypotheses the decoder keeps; 1 is greedy decoding",
+            help="hypotheses the decoder keeps; 1 is greedy decoding, 2 take twice as long",
             former_names=("num_beams",),
         ),
         standard_options.CACHE_DIR,

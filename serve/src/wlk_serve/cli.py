@@ -15,6 +15,7 @@ import click
 
 from wlk_core.cli.options import TranslatorChoice, translator_options
 from wlk_core.errors import OptionError
+from wlk_core.options import parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,13 @@ def _checked_listens(
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
+@click.option(
+    "--diarizer-option",
+    "diarizer_pairs",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Option of the diarizer.",
+)
 @translator_options
 @click.option(
     "--served-name",
@@ -113,6 +121,7 @@ def serve(
     language: str | None,
     pairs: tuple[str, ...],
     diarizer: str | None,
+    diarizer_pairs: tuple[str, ...],
     served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
@@ -166,6 +175,7 @@ def serve(
             registry,
             settings,
             diarizer=diarizer,
+            diarizer_options=parse_pairs(diarizer_pairs),
             translation=translation,
             served_name=served_name,
         ) as service,

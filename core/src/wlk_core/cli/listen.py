@@ -14,6 +14,7 @@ from wlk_core.cli.options import Choice, stream_options
 from wlk_core.cli.outputs import SUFFIXES, FileOutput, StandardOutput, check_target
 from wlk_core.cli.terminal import echo
 from wlk_core.errors import AudioDeviceError
+from wlk_core.options import parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,13 @@ _DAY_SECONDS = 86_400.0  # of audio may wait for it, because a microphone cannot
     metavar="NAME[=MODEL]",
     help="Find speakers with this installed plugin, for the live view and the files of --save.",
 )
+@click.option(
+    "--diarizer-option",
+    "diarizer_pairs",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Option of the diarizer; may be repeated.",
+)
 @stream_options
 @click.pass_context
 def listen(
@@ -54,6 +62,7 @@ def listen(
     saves: tuple[str, ...],
     force: bool,
     diarizer: str | None,
+    diarizer_pairs: tuple[str, ...],
     **flags: Any,
 ) -> int:
     """
@@ -96,7 +105,10 @@ def listen(
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         speakers = None
         if diarizer is not None:
-            speakers = stack.enter_context(closing(registry.load_annotator("diarizer", diarizer)))
+            pairs = parse_pairs(diarizer_pairs)
+            speakers = stack.enter_context(
+                closing(registry.load_annotator("diarizer", diarizer, **pairs))
+            )
         translator = choice.open_translator(stack)
         with loading(f"{settings.spec.name} {settings.model}"):
             backend = stack.enter_context(settings.load(registry))

@@ -58,6 +58,7 @@ def loaded_service(
     settings: Settings,
     *,
     diarizer: str | None = None,
+    diarizer_options: Mapping[str, str] | None = None,
     translation: TranslatorChoice | None = None,
     served_name: str | None = None,
 ) -> Iterator[Service]:
@@ -71,7 +72,8 @@ def loaded_service(
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     open_diarizer = None
     if diarizer is not None:
-        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer)
+        chosen = diarizer_options or {}
+        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer, **chosen)
         # One that cannot be loaded must fail before the server is ready, and before a model is
         # loaded; and later ones share what the first one brought into memory.
         with closing(open_diarizer()) as first:

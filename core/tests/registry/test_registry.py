@@ -152,7 +152,8 @@ def test_every_plugin_of_this_project_has_an_install_command() -> None:
         names = project.get("entry-points", {}).get("wlk.plugins", {})
         offered |= dict.fromkeys(names, project["name"])
 
-    known = {**known_plugins("backend"), **known_plugins("diarizer")}
+    kinds = ("backend", "diarizer", "translator")
+    known = {name: command for kind in kinds for name, command in known_plugins(kind).items()}
     assert sorted(offered) == sorted(known)
     for name, command in known.items():
         assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)

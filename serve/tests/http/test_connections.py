@@ -119,28 +119,16 @@ def test_fragments_take_the_memory_of_their_bytes(opened):
     assert {"type": "websocket.receive", "text": "abcdcdcde"} == received
 
 
-def test_a_client_whose_audio_waits_needs_to_answer_no_ping(opened):
-    """Its answer is after audio that is not read, because the model is slower than the client."""
+@pytest.mark.parametrize(("waits", "sends"), [(True, False), (False, True), (False, False)])
+def test_a_client_needs_to_answer_no_ping_while_its_audio_waits_or_it_sends(opened, waits, sends):
+    """Its answer is after audio that is read as fast as the model decodes."""
     opened.send_keepalive_ping()
-    opened.read_paused = True
+    opened.read_paused = waits
+    if sends:
+        opened.data_received(b"\x8a\x80\0\0\0\0")
     opened.keepalive_timeout()
 
-    assert "close" not in calls(opened)
-    assert opened.send_keepalive_ping == opened.loop.call_later.call_args.args[1]
-
-
-def test_a_client_that_sends_needs_to_answer_no_ping(opened):
-    """Any byte is a sign of life."""
-    opened.send_keepalive_ping()
-    opened.data_received(b"\x8a\x80\0\0\0\0")
-    opened.keepalive_timeout()
-
-    assert "close" not in calls(opened)
-
-
-def test_a_client_that_answers_no_ping_is_closed_in_the_end(opened):
-    """Nothing has come since the ping."""
-    opened.send_keepalive_ping()
-    opened.keepalive_timeout()
-
-    assert "close" in calls(opened)
+    lives = waits or sends
+    assert ("close" not in calls(opened)) is lives
+    next_timer = opened.loop.call_later.call_args.args[1]
+    assert (opened.send_keepalive_ping == next_timer) is lives

@@ -229,30 +229,6 @@ def recording():
     return file.getvalue(), len(samples) / 16_000
 
 
-def test_a_recording_is_decoded_no_further_than_its_events_are_read(
-    service, backend, recording, monkeypatch
-):
-    """A client that reads slowly would let the events of hours wait in memory."""
-    monkeypatch.setattr("wlk_serve.models.stream._MAX_WAITING", 2)
-    backend.released.set()
-    content, length = recording
-    used = []
-
-    async def run():
-        request = TranscriptionRequest(task="transcribe", streams=True)
-        events = service.recognize(io.BytesIO(content), request, used.append)
-        await anext(events)
-        seconds = -1.0
-        while seconds < sum(used):  # until nothing is decoded any more
-            seconds = sum(used)
-            await asyncio.sleep(0.5)
-        assert [] != [event async for event in events]
-        return seconds
-
-    assert asyncio.run(run()) < length / 2
-    assert length == pytest.approx(sum(used))
-
-
 def test_a_recording_is_released_although_its_task_is_cancelled_again(service, backend, recording):
     """Where a shutdown follows the client that left, while every thread is busy."""
     backend.released.set()

@@ -21,11 +21,10 @@ SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 class OpenedProtocol:
     """A protocol whose streams are opened at once by a function."""
 
-    def __init__(self, card, open_stream, **options):
+    def __init__(self, card, open_stream):
         self._open_stream = open_stream
         self.audio = SessionAudio(default_config(card).stream_settings())
-        info = SessionInfo(id="sess_0", card=card)
-        self._protocol = RealtimeProtocol(self.audio, info, **options)
+        self._protocol = RealtimeProtocol(self.audio, SessionInfo(id="0", card=card))
         self.begin, self.end, self.refuse = (
             self._protocol.begin,
             self._protocol.end,
@@ -53,9 +52,9 @@ class OpenedProtocol:
 
 
 @pytest.fixture
-def protocol(card, open_stream, new_id):
+def protocol(card, open_stream):
     """Return the protocol of a session over streams that record their calls."""
-    return OpenedProtocol(card, open_stream, new_id=new_id)
+    return OpenedProtocol(card, open_stream)
 
 
 @pytest.fixture

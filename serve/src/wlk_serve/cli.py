@@ -160,6 +160,7 @@ def serve(
         loaded_service(
             registry,
             settings,
+            max_sessions=allowed.max_sessions,
             diarizer=diarizer,
             served_name=served_name,
         ) as service,

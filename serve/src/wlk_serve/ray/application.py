@@ -68,6 +68,7 @@ class Replica:
             loaded_service(
                 registry,
                 chosen,
+                max_sessions=settings.max_sessions,
                 diarizer=settings.diarizer,
                 served_name=settings.served_name,
             )

@@ -107,6 +107,19 @@ def test_a_client_that_reads_again_is_read_again(opened):
         assert ("resume_reading" == calls(opened)[-1]) is not waits
 
 
+def test_a_client_of_small_frames_is_read_in_small_parts(opened):
+    """Each part takes about as long as the others wait for it; that of large frames is larger."""
+    sizes = []
+    for seconds in [0.0] * 9 + [0.01] * 9:
+        opened.loop.time = Mock(side_effect=[0.0, seconds])
+        opened.get_buffer(-1)[:6] = b"\x8a\x80\0\0\0\0"
+        opened.buffer_updated(6)
+        sizes.append(len(opened.get_buffer(-1)))
+
+    assert [128, 256] == sizes[:2]
+    assert (4096, 2048, 64) == (sizes[8], sizes[9], sizes[-1])
+
+
 def test_fragments_take_the_memory_of_their_bytes(opened):
     """An object for each would be many times larger, and an empty one is within every limit."""
     opened.data_received(b"\x01\x82\0\0\0\0ab" + b"\x00\x82\0\0\0\0cd" * 3 + b"\0\x80\0\0\0\0" * 9)

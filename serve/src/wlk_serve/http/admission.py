@@ -211,7 +211,6 @@ def parse_secret_request(body: object) -> tuple[Json, int]:
 
 
 def _origin(text: str) -> str:
-    """Return an origin as browsers send it."""
     origin = text.rstrip("/").lower()
     scheme, separator, host = origin.partition("://")
     if not (scheme and separator and host) or any(mark in host for mark in "/?#@*"):

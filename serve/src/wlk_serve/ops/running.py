@@ -58,7 +58,6 @@ class RunningSessions:
         self.is_draining = False
 
     def __len__(self) -> int:
-        """Count what runs."""
         return len(self._running)
 
     def check(self, key_id: str = "") -> None:

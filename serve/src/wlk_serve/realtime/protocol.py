@@ -366,7 +366,6 @@ class RealtimeProtocol:
         }
 
     def _out(self, messages: Iterable[Message]) -> list[Message]:
-        """Return *messages* with their event ids."""
         return [
             {"event_id": f"event_{self._info.id}_{next(self._event_numbers)}", **message}
             for message in messages

@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from wlk_core.errors import WLKError
-from wlk_serve.errors import as_request_error
 from wlk_serve.protocols import SessionInfo
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
@@ -25,21 +23,13 @@ class OpenedProtocol:
         self._open_stream = open_stream
         self.audio = SessionAudio(default_config(card).stream_settings())
         self._protocol = RealtimeProtocol(self.audio, SessionInfo(id="0", card=card))
-        self.begin, self.end, self.refuse = (
-            self._protocol.begin,
-            self._protocol.end,
-            self._protocol.refuse,
-        )
+        self.begin, self.end = self._protocol.begin, self._protocol.end
 
     def receive(self, data):
         """Return the answers to a message, after the stream that it needs was opened."""
         answers = self._protocol.receive(data)
         if self.audio.needs_stream:
-            try:
-                self.audio.open(self._open_stream(self.audio.settings))
-            except WLKError as error:
-                answers += self._protocol.refuse(as_request_error(error))
-                self.audio.drop_waiting()
+            self.audio.open(self._open_stream(self.audio.settings))
         return answers
 
     def handle(self, stream, events):

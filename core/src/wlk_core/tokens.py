@@ -6,16 +6,6 @@ from typing import Any, Self
 
 import attrs
 
-__all__ = [
-    "ASRToken",
-    "ChangeSpeaker",
-    "Emission",
-    "Silence",
-    "SpeakerSpan",
-    "Transcript",
-    "TranslatedText",
-]
-
 
 @attrs.frozen
 class ASRToken:

@@ -64,7 +64,7 @@ def held(batches: EngineBatches, pool: ThreadPoolExecutor, count: int) -> Iterat
     assert running.wait(PATIENCE)
     yield
     with batches.arrival:
-        assert batches.arrival.wait_for(lambda: len(batches.waiting) >= count, PATIENCE)
+        assert batches.arrival.wait_for(lambda: len(batches.waiting) > count, PATIENCE)
     go_on.set()
     assert 0 == holding.result(PATIENCE)
 
@@ -156,7 +156,9 @@ def test_the_call_that_waits_longest_leads_next(threads: ThreadPoolExecutor) -> 
         runs.append("backlog")
         is_running.set()
         with batches.arrival:
-            assert batches.arrival.wait_for(lambda: len(runs) > 1 or batches.waiting, PATIENCE)
+            assert batches.arrival.wait_for(
+                lambda: len(runs) > 1 or len(batches.waiting) > 1, PATIENCE
+            )
         return numbers
 
     def work_off() -> None:

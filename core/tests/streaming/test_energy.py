@@ -13,7 +13,6 @@ from wlk_conformance.testing import noise, silence
 from wlk_core.streaming import (
     EnergyContour,
     loudness,
-    lowest_energy_sample,
     true_runs,
 )
 
@@ -53,21 +52,6 @@ def test_true_runs_cover_every_true_flag_once(flags):
 
     assert [index for index, flag in enumerate(flags) if flag] == covered
     assert all(later[0] > run[1] for run, later in pairwise(found))
-
-
-@given(st.integers(0, 4000), st.integers(400, 6000))
-def test_the_lowest_energy_lies_in_the_pause(position, length):
-    """In noise with one silent stretch, the cut is inside that stretch."""
-    rng = np.random.default_rng(position * 10_007 + length)
-    audio = rng.uniform(0.1, 0.5, 4000 + length).astype(np.float32)
-    audio[position : position + 400] = 0.0
-
-    assert position <= lowest_energy_sample(audio, window=320) <= position + 400
-
-
-def test_audio_shorter_than_the_window_is_cut_in_the_middle():
-    """Ten samples have one window of 320 at most, so their middle is the cut."""
-    assert 5 == lowest_energy_sample(np.zeros(10, dtype=np.float32), window=320)
 
 
 @settings(deadline=None, derandomize=True)  # seconds of audio each time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from wlk_core.session.records import round_seconds
+from wlk_core.segments import round_seconds
 from wlk_core.streaming.words import joined
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """
-Locate word onsets, pauses and good places for cuts by the loudness of the audio.
+Locate word onsets and pauses by the loudness of the audio.
 
 Models place a word to within 0.1 to 0.4 s.  The edges of the sound around that time are exact, so
 plugins move word times to them.  All of them use the thresholds below, in frames of 10 ms.
@@ -13,17 +13,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = [
-    "FRAME_SAMPLES",
-    "FRAME_SECONDS",
-    "EnergyContour",
-    "background_level",
-    "loud_frames",
-    "loudness",
-    "lowest_energy_sample",
-    "true_runs",
-]
 
 FRAME_SAMPLES = 160  # 10 ms at 16 kHz
 FRAME_SECONDS = 0.01
@@ -68,20 +57,6 @@ def true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return every run of true in *flags* as (first, stop)."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def lowest_energy_sample(audio: NDArray[np.float32], *, window: int) -> int:
-    """
-    Return the middle of the *window* samples of *audio* with the least energy.
-
-    The earliest such window wins.  If *audio*, float32[n], is shorter than the window, its middle
-    is returned.
-    """
-    if len(audio) <= window:
-        return len(audio) // 2
-    energy = np.cumsum(np.square(audio, dtype=np.float64))
-    energy = np.concatenate(([0.0], energy))
-    return int(np.argmin(energy[window:] - energy[:-window])) + window // 2
 
 
 class EnergyContour:

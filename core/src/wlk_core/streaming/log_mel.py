@@ -12,8 +12,6 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FRAME_SAMPLES", "WINDOW_SAMPLES", "LogMel", "mel_filters"]
-
 WINDOW_SAMPLES = 400  # 25 ms at 16 kHz, the window that Whisper introduced
 FRAME_SAMPLES = 160  # 10 ms, the hop between mel frames
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import zlib
 
 from wlk_core.errors import BackendError
-from wlk_core.segments import segments_with_tokens, srt_text, vtt_text
+from wlk_core.segments import round_seconds, segments_with_tokens, srt_text, vtt_text
 from wlk_core.session import Commit, End, Endpoint, Failure, SpeakerTurn
-from wlk_core.session.records import round_seconds
 from wlk_core.session.timeline import with_speakers
 from wlk_serve.errors import RequestError
 from wlk_serve.speakers import SpeakerSegments

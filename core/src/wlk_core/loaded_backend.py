@@ -22,21 +22,12 @@ E = TypeVar("E")
 
 @attrs.frozen(kw_only=True)
 class StreamConfig:
-    """
-    What `create_processor` was called with: checked against the spec, defaults filled in.
+    """What `create_processor` was called with: checked against the spec, defaults filled in."""
 
-    Attributes:
-        language: the code the stream is forced to; None to detect it.
-        task: "transcribe" or "translate".
-        policy: one of the spec's policies; None where the spec declares none.
-        options: the value of every stream option by its name.
-
-    """
-
-    language: str | None = None
-    task: str = "transcribe"
-    policy: str | None = None
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    language: str | None = None  #: the code the stream is forced to; None to detect it
+    task: str = "transcribe"  #: or "translate"
+    policy: str | None = None  #: one of the spec's policies; None where the spec declares none
+    options: Mapping[str, Any] = attrs.field(factory=dict)  #: every stream option by its name
 
 
 class LoadedBackend(Generic[E]):

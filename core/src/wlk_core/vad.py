@@ -183,19 +183,14 @@ class GateParameters:
     """
     Voice activity detection as users know it.
 
-    Attributes:
-        threshold: the probability from which a frame is speech.
-        silence_seconds: how much quiet ends an utterance.
-        pre_roll: seconds of audio before speech that are decoded too.
-
     Raises:
         OptionError: `threshold` is not in [0, 1], or not 0 <= `pre_roll` < `silence_seconds`.
 
     """
 
-    threshold: float = 0.5
-    silence_seconds: float = 1.2
-    pre_roll: float = 0.4
+    threshold: float = 0.5  #: the probability from which a frame is speech
+    silence_seconds: float = 1.2  #: how much quiet ends an utterance
+    pre_roll: float = 0.4  #: seconds of audio before speech that are decoded too
 
     def __attrs_post_init__(self) -> None:
         threshold = real_number(self.threshold)

@@ -78,16 +78,8 @@ class KVPool:
     The memory of all caches of a stack of attention layers, a place for each position.
 
     It grows when no place is free, and keeps its memory for later streams.  Only one thread at a
-    time may use a pool.
-
-    Args:
-        layers: attention layers.
-        heads: heads of keys and values.
-        size: of a head.
-        window: positions that a query attends to, including its own.
-        device: of the memory.
-        dtype: of the memory.
-
+    time may use a pool.  Each of *layers* has *heads* of keys and values, each head of *size*; a
+    query attends to *window* positions, including its own.
     """
 
     def __init__(

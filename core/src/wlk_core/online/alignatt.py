@@ -218,5 +218,6 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
             count = min(count, count_agreed(self.hypothesis, words))
         return count
 
-    def _note_committed(self, words: Sequence[AlignedWord]) -> None:
+    def _extend_prefix(self, words: Sequence[AlignedWord]) -> None:
+        super()._extend_prefix(words)
         self._last_frame = max([self._last_frame, *(max(word.frames) for word in words)])

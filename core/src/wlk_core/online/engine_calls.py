@@ -45,19 +45,12 @@ def engine_errors(problem: str) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class EngineRun:
-    """
-    One run of an engine, as `EngineCalls.intercept` gets it.
+    """One run of an engine, as `EngineCalls.intercept` gets it."""
 
-    Attributes:
-        numbers: the numbers of the calls that it answers; the first call of a backend is number 1.
-        answer: runs the engine; returns one answer for each call, in the same order.
-        cut: takes an answer and a share from 0 to 1, and returns the answer with that share of its
-            text; None where the backend gave no such function.
-
-    """
-
-    numbers: tuple[int, ...]
-    answer: Callable[[], Sequence[Any]]
+    numbers: tuple[int, ...]  #: of the calls that it answers; the first one of a backend is 1
+    answer: Callable[[], Sequence[Any]]  #: runs the engine; an answer for each call, in their order
+    #: Takes an answer and a share from 0 to 1, and returns the answer with that share of its text;
+    #: None where the backend gave no such function.
     cut: Callable[[Any, float], Any] | None
 
 

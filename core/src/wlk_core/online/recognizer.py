@@ -47,16 +47,11 @@ class AlignedHypothesis(Hypothesis):
 
 @attrs.frozen(kw_only=True)
 class Step:
-    """
-    What one step of a recognizer decided.
+    """What one step of a recognizer decided."""
 
-    `committed` are final words in seconds of the utterance.  `consumed_samples` is how many
-    samples of the utterance the model has processed by now.  `misplaced_words` counts the words of
-    the engine that it put outside its audio (`Word.is_outside`) and that were moved into it.
-    """
-
-    committed: tuple[Word, ...] = ()
-    consumed_samples: int
+    committed: tuple[Word, ...] = ()  #: final words, in seconds of the utterance
+    consumed_samples: int  #: samples of the utterance that the model has processed by now
+    #: Words that the engine put outside its audio (`Word.is_outside`) and that were moved into it.
     misplaced_words: int = 0
 
 

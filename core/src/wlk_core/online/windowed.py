@@ -79,11 +79,6 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC):
 
     The policies differ in how they call the engine, which words of its answer are new, and how many
     of those are final.  Times count in seconds of the utterance.
-
-    Raises:
-        ValueError: no cut at a multiple of *cut_samples* could ever be forced, because
-            *cut_samples* is more than half of `max_seconds` less a tick.
-
     """
 
     # Engines differ in what they do with the prefix, and so does the boundary between old and new
@@ -175,7 +170,6 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC):
         self._language, self._detected = language, answer.language
         if committed:
             self._language = language.committed(answer.language)
-        self._note_committed(committed)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
 
     @abstractmethod
@@ -184,19 +178,12 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC):
 
     @abstractmethod
     def _new_words(self, words: Sequence[W], stop: int) -> tuple[W, ...]:
-        """
-        Return the words of an answer that were not committed before, in seconds of the utterance.
-
-        Those of the answer count from the start of the window.  May raise before it changes any
-        state, but not after.
-        """
+        """Return the words of an answer, which counts from the window, that are not committed."""
+        # May raise before it changes any state, but not after.
 
     @abstractmethod
     def _count_final(self, words: Sequence[W], stop: int) -> int:
         """Return how many of the new words are final, none of which can still be continued."""
-
-    def _note_committed(self, words: Sequence[W]) -> None:
-        """Take note of what was committed."""
 
     def _extend_prefix(self, words: Sequence[W]) -> None:
         if words:

@@ -89,7 +89,8 @@ class Session:
         annotators = {name: part for name, part in parts.items() if part is not None}
         self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=late)
         self._work = self._worker.work()
-        self._is_over = False
+        #: Whether the End was returned or the session failed; no event will come any more.
+        self.is_over = False
         self._stepping = threading.Lock()
 
     @property
@@ -103,19 +104,14 @@ class Session:
         return self._queue.waiting_seconds
 
     @property
-    def is_over(self) -> bool:
-        """Whether the End was returned or the session failed; no event will come any more."""
-        return self._is_over
-
-    @property
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        return not self._is_over and (not self._worker.is_idle or self._queue.has_items)
+        return not self.is_over and (not self._worker.is_idle or self._queue.has_items)
 
     @property
     def is_ending_utterance(self) -> bool:
         """Whether the utterance is over, by a commit, a silence or the end, and not flushed yet."""
-        return not self._is_over and (self._worker.is_flushing or self._queue.has_command)
+        return not self.is_over and (self._worker.is_flushing or self._queue.has_command)
 
     def receive(self, audio: Audio) -> None:
         """
@@ -199,7 +195,7 @@ class Session:
         return self._returned()
 
     def _step(self) -> None:
-        if self._is_over:
+        if self.is_over:
             return
         if not self._stepping.acquire(blocking=False):
             raise ConcurrentCallError(
@@ -233,7 +229,7 @@ class Session:
         return self._returned()
 
     def _end_session(self) -> None:
-        self._is_over = True
+        self.is_over = True
         self._queue.shut()
         self._queue.clear()
 

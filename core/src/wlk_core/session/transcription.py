@@ -61,25 +61,14 @@ _PIECE_SAMPLES = 60 * SAMPLE_RATE
 
 @attrs.frozen(kw_only=True)
 class Transcription:
-    """
-    The text of a whole recording.
+    """The text of a whole recording."""
 
-    Attributes:
-        text: the transcript, without white space at its ends.
-        words: the committed tokens in order; their texts carry their own spacing.
-        segments: the words as captions.
-        silences: the pauses that were left out; empty with ``vad=False``.
-        language: the code of most words, else the one the stream was forced to, else None.
-        duration: the length of the audio in seconds.
-
-    """
-
-    text: str
-    words: tuple[ASRToken, ...]
-    segments: tuple[Segment, ...]
-    silences: tuple[Silence, ...]
-    language: str | None
-    duration: float
+    text: str  #: the transcript, without white space at its ends
+    words: tuple[ASRToken, ...]  #: the committed tokens; their texts carry their own spacing
+    segments: tuple[Segment, ...]  #: the words as captions
+    silences: tuple[Silence, ...]  #: the pauses that were left out; empty with ``vad=False``
+    language: str | None  #: of most words, else the one the stream was forced to, else None
+    duration: float  #: the length of the audio in seconds
 
     def to_srt(self) -> str:
         """Return the text of a SubRip file."""

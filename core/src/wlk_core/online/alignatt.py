@@ -110,7 +110,7 @@ class DecoderCache(Protocol):
         ...
 
 
-class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
+class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
     """
     Decode a bounded window every `tick_seconds` and commit by AlignAtt, whole words only.
 
@@ -156,12 +156,12 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
             raise ValueError(
                 f"expected cuts at whole frames of {frame_samples} samples, got {cut_samples}"
             )
-        self._decode = decode
         self._policy = policy
         self._frame = frame_samples
         self._cache = cache
         self._confirms_start = confirms_start
         super().__init__(
+            decode,
             language=language,
             prompt=prompt,
             tick_seconds=tick_seconds,

@@ -207,6 +207,8 @@ class EngineBatches:
         *run* is one function a stream; it takes arguments of several calls and returns their
         answers in the same order.  What it raises for the argument alone is raised.
         """
+        # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
+        # and an interrupt needs no partner.
         call = _Call(run, argument, kind)
         with self._lock:
             self.waiting.append(call)
@@ -273,6 +275,8 @@ class EngineBatches:
             if len(batch) == 1:
                 batch[0].error, batch[0].is_answered = error, True
                 return
+            # The engine need not report whose call failed, and where memory suffices for one stream
+            # only, this costs time and no stream.
             for call in batch:
                 self._answer([call])
             return

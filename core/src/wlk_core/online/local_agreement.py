@@ -54,7 +54,7 @@ class Transcriber(Protocol):
         ...
 
 
-class LocalAgreementRecognizer(WindowedRecognizer[Word]):
+class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
     """
     Re-transcribe a growing window every `tick_seconds` and commit what two hypotheses agree on.
 
@@ -64,30 +64,9 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word]):
 
     _prefix_is_forced = False
 
-    def __init__(
-        self,
-        transcribe: Transcriber,
-        *,
-        language: str | None = None,
-        prompt: str = "",
-        tick_seconds: float = 1.0,
-        buffer_seconds: float = 12.0,
-        max_seconds: float = 28.0,
-        kept_seconds: float = 0.0,
-    ) -> None:
-        self._transcribe = transcribe
-        super().__init__(
-            language=language,
-            prompt=prompt,
-            tick_seconds=tick_seconds,
-            buffer_seconds=buffer_seconds,
-            max_seconds=max_seconds,
-            kept_seconds=kept_seconds,
-        )
-
     def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., Hypothesis]:
         del is_last  # an engine that knows no policy transcribes all alike
-        return partial(self._transcribe, self._audio.view(self._audio.start, stop))
+        return partial(self._decode, self._audio.view(self._audio.start, stop))
 
     def _new_words(self, words: Sequence[Word], stop: int) -> tuple[Word, ...]:
         start, end = self._audio.start / SAMPLE_RATE, stop / SAMPLE_RATE

@@ -79,18 +79,9 @@ class EngineCalls:
     def __init__(self, *, is_batching: bool = False) -> None:
         self.batches = EngineBatches() if is_batching else None
         self.intercept: Callable[[EngineRun], Sequence[Any]] | None = None
-        self._count = 0
+        self.is_batching = is_batching
+        self.count = 0  #: the calls so far, of all streams and of `warmup`, failed ones included
         self._counting = threading.Lock()
-
-    @property
-    def count(self) -> int:
-        """The number of calls so far, of all streams and of `warmup`, failed ones included."""
-        return self._count
-
-    @property
-    def is_batching(self) -> bool:
-        """Whether calls of `wrap_batch` are taken together."""
-        return self.batches is not None
 
     @property
     def batch_count(self) -> int:
@@ -162,8 +153,8 @@ class EngineCalls:
 
     def _next_number(self) -> int:
         with self._counting:
-            self._count += 1
-            return self._count
+            self.count += 1
+            return self.count
 
 
 @attrs.define(eq=False)

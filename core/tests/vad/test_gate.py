@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_core import OptionError
 from wlk_core.vad import GateParameters, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
 
 FRAME = 100  # samples; the lengths below are given in frames of the scripted detector
@@ -229,3 +230,18 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
         ("silence", 8, 24),
         ("speech", 24, 33),
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"threshold": 1.5}, "from 0 to 1, got 1.5"),
+        ({"pre_roll": -0.1}, "pre-roll of -0.1"),
+        ({"silence_seconds": 0.4}, "a longer silence"),
+        ({"silence_seconds": float("inf")}, "inf"),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused(options, match):
+    """One line names what came."""
+    with pytest.raises(OptionError, match=match):
+        GateParameters(**options)

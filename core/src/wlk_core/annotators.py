@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import WorkCounters
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-__all__ = ["AnnotatorKind", "AnnotatorSpec", "Diarizer", "Translator", "TurnDetector"]
-
 AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
 
 

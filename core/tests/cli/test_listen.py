@@ -20,7 +20,7 @@ from wlk_core.cli.live_run import FileSource, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
-from wlk_core.vad import SilenceGate, silence_gate
+from wlk_core.vad import GateParameters, SilenceGate, silence_gate
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
@@ -359,22 +359,19 @@ def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, s
 def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR0917 -- fixtures
     name, monkeypatch, command, microphone, save, spoken
 ):
-    """Names are those of users; the gate gets lengths that add up to the silence."""
+    """Names are those of users."""
     seen = []
 
-    def gate(_detector, **lengths):
-        seen.append(lengths)
-        return SilenceGate(_detector, **lengths)
+    def gate(detector, parameters):
+        seen.append(parameters)
+        return SilenceGate(detector, parameters)
 
     monkeypatch.setattr(f"{silence_gate.__module__}.SilenceGate", gate)
     microphone([])
     start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
     options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")
     assert 0 == command(*start, *options).status
-    (lengths,) = seen
 
-    assert 0.4 == lengths["threshold"]
-    assert 0.1 == lengths["pre_roll"]
-    assert 0.6 == pytest.approx(lengths["hang_over"] + lengths["min_silence"])
+    assert [GateParameters(threshold=0.4, silence_seconds=0.7, pre_roll=0.1)] == seen
     assert "longer silence" in command(*start, "--vad-silence", "0.2").err
     assert "--no-vad excludes" in command(*start, "--no-vad", "--vad-silence", "0.8").err

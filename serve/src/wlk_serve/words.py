@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.processor import EPS
+from wlk_core.segments import round_seconds
 from wlk_core.session import Commit, SpeakerTurn, Timeline
-from wlk_core.session.records import round_seconds
 from wlk_core.session.timeline import TextLine
 from wlk_core.streaming.words import joined
 

@@ -232,7 +232,7 @@ def _session_events(
     """Run the recording of *outcome* through a stream of its own and keep *outcome* up to date."""
     from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings av
     from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
-    from wlk_core.session.event_streams import new_chunker, run_session  # noqa: PLC0415 -- as above
+    from wlk_core.session.transcription import new_chunker, run_session  # noqa: PLC0415 -- as above
     from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads its model
 
     chunker = new_chunker(chunk_seconds, SAMPLE_RATE)

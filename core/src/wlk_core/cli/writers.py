@@ -11,9 +11,18 @@ import wave
 
 import attrs
 
-from wlk_core.segments import VTT_HEADER, SegmentBuilder, segments_from_tokens, srt_cue, vtt_cue
+from wlk_core.segments import (
+    VTT_HEADER,
+    SegmentBuilder,
+    round_seconds,
+    segment_record,
+    segments_from_tokens,
+    silence_record,
+    srt_cue,
+    token_record,
+    vtt_cue,
+)
 from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline
-from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
 from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:

@@ -303,8 +303,7 @@ class RealtimeProtocol:
         gate = self._audio.segment.settings.gate
         if gate is not None:
             is_silence = event.reason == "silence"
-            lengths = gate.lengths()
-            waited = lengths["pre_roll"] + lengths["min_silence"] if is_silence else 0.0
+            waited = gate.pre_roll + gate.min_silence if is_silence else 0.0
             yield from self._items.end_speech(event.time, event.time + waited)
         elif event.reason == "commit":
             yield from self._items.complete()

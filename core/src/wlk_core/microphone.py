@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Captured", "Microphone", "find_device", "input_devices"]
-
 _NO_DEVICE = (
     "there is no default microphone; connect one, choose one with --device, or play a file with "
     "--input FILE"

@@ -15,6 +15,7 @@ import pluggy
 
 from wlk_core import hookspecs
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
+from wlk_core.options import resolve_options
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import BackendSpec
     from wlk_core.loaded_backend import LoadedBackend
-
-__all__ = [
-    "PluginInfo",
-    "Registry",
-    "known_plugins",
-    "load_backend",
-    "missing_requirements",
-    "no_backend",
-]
 
 T = TypeVar("T")
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
@@ -215,10 +207,7 @@ class Registry:
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
-        if not isinstance(name, str):
-            raise OptionError(f"the name of a backend is a string, got {shown(name)}")
-        plugin, spec = self._find("backend", name)
-        backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
+        backend: LoadedBackend[Any] = self._open("backend", name, model, options)
         if model is not None and hasattr(backend, "model"):
             backend.model = os.fspath(model)
         return backend
@@ -243,11 +232,29 @@ class Registry:
 
         """
         name, _, chosen = name.partition("=")
-        model = chosen or None if model is None else model
+        return self._open(kind, name, chosen or None if model is None else model, options)
+
+    def _open(
+        self, kind: str, name: str, model: str | os.PathLike[str] | None, values: dict[str, Any]
+    ) -> Any:
         plugin, spec = self._find(kind, name)
-        return _open(plugin, spec, model, spec.resolved_options(options))
+        options = resolve_options(spec.options, values, scope="backend", owner=spec.name)
+        # Loaders take no paths.
+        ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
+        if ref is not None and not (isinstance(ref, str) and ref):
+            raise OptionError(f"a model is a name or a path, got {shown(model)}")
+        try:
+            return _resolve(spec)(spec, spec.default_model if ref is None else ref, **options)
+        except WLKError:
+            raise
+        except (Exception, SystemExit) as error:
+            if not _is_import_failure(error):
+                error.add_note(f"raised by the loader of {kind} {name} of {plugin.distribution}")
+                raise
+            raise _unusable(spec, error, plugin.distribution) from error
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
+        # An entry point has the name of what it offers: `--backend NAME` imports one plugin.
         named = [self._load(*found) for found in self._found if name in found[0].names]
         offers = _offers(kind, name, named)
         for info in named:
@@ -290,7 +297,7 @@ class Registry:
             parts.append(f"install it with: {known[name]}")
         elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
-        elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
+        elif close := difflib.get_close_matches(str(name), [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")
@@ -377,37 +384,14 @@ def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[P
 
 
 def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, T]]) -> tuple[PluginInfo, T]:
-    # Of two distributions neither is chosen in silence: the words would change.
+    # Of two distributions neither is chosen in silence: the words would change.  For the same
+    # reason no other backend becomes the default in the place of one that two offer.
     if len(offers) > 1:
         raise BackendUnavailable(
             f"{kind} {name!r} is offered by {' and '.join(info.title for info, _ in offers)}; "
             f"keep one: pip uninstall {offers[-1][0].distribution}"
         )
     return offers[0]
-
-
-def _open(
-    plugin: PluginInfo,
-    spec: Spec,
-    model: str | os.PathLike[str] | None,
-    options: dict[str, Any],
-) -> Any:
-    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
-    if name is not None and not isinstance(name, str):
-        raise OptionError(f"a model is a string or a path, got {shown(model)}")
-    if name == "":
-        raise OptionError("a model has a name; got an empty text, leave it out for the default")
-    try:
-        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
-    except WLKError:
-        raise
-    except (Exception, SystemExit) as error:
-        if not _is_import_failure(error):
-            error.add_note(
-                f"raised by the loader of {spec.kind} {spec.name} of {plugin.distribution}"
-            )
-            raise
-        raise _unusable(spec, error, plugin.distribution) from error
 
 
 def missing_requirements(spec: Spec) -> dict[str, str]:

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from av.audio.codeccontext import AudioCodecContext
     from numpy.typing import NDArray
 
-__all__ = [
-    "Audio",
-    "Chunker",
-    "Encoding",
-    "PcmConverter",
-    "Resampler",
-    "rechunk",
-    "require_rate",
-]
-
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
 _RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 
     Spec = BackendSpec | AnnotatorSpec
 
-__all__ = [
-    "CachedRepo",
-    "Model",
-    "cache_directory",
-    "cached_repo",
-    "describe_model",
-    "list_models",
-    "locate",
-    "offline_mode",
-    "pull",
-]
-
 CARD = "README.md"  #: of a model, with its licence
 WEIGHTS = (".bin", ".npz", ".safetensors")
 # The hub's own rules (huggingface_hub.utils.validate_repo_id), for ids with an owner.
@@ -43,11 +31,8 @@ _REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!
 
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """
-    Return *cache_dir*, else the directory that huggingface_hub uses.
-
-    Its rules are repeated here, because a listing should not wait half a second for its import.
-    """
+    """Return *cache_dir*, else the directory that huggingface_hub uses."""
+    # Its rules are repeated here, because a listing should not wait half a second for its import.
     variables = os.environ
     caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
     home = variables.get("HF_HOME") or Path(caches, "huggingface")
@@ -155,8 +140,7 @@ def list_models(specs: Iterable[Spec]) -> tuple[Model, ...]:
 
 def describe_model(name: str, spec: Spec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
-    name = _folded(name, spec)
-    word = _local_or_bundled(name, spec)
+    name, word = _resolved(name, spec)
     model = Model(
         backend=spec.name,
         name=name,
@@ -172,12 +156,11 @@ def describe_model(name: str, spec: Spec) -> Model:
     if revision is None:
         return attrs.evolve(model, state=state)
     sizes = repo.sizes(revision)
-    size = sum(sizes[name] for name in _matching(sizes, spec.model_files))
     return attrs.evolve(
         model,
         state=state,
         revision=revision,
-        size=size,
+        size=sum(sizes[name] for name in _matching(sizes, spec.model_files)),
         licence=repo.licence(revision),
         path=repo.snapshot(revision),
     )
@@ -204,8 +187,7 @@ def locate(
 
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
-    ref = _folded(ref, spec)
-    word = _local_or_bundled(ref, spec)
+    ref, word = _resolved(ref, spec)
     if word == "local":
         directory = _expanded(ref)
         missing = _missing(directory, needs)
@@ -213,7 +195,7 @@ def locate(
             fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"
             raise ModelNotFoundError(f"model {ref}: {directory} {fault}; {hint}")
         return directory
-    if word == "bundled" or (bundled and ref in bundled):
+    if word is not None:
         packaged = (bundled or {}).get(ref)
         if packaged is None or _missing(packaged, needs):
             raise ModelNotFoundError(
@@ -241,8 +223,7 @@ def pull(ref: str, spec: Spec) -> Model:
 
     Raises ModelNotFoundError with the reason and a remedy.
     """
-    ref = _folded(ref, spec)
-    word = _local_or_bundled(ref, spec)
+    ref, word = _resolved(ref, spec)
     if word == "local":
         raise ModelNotFoundError(
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
@@ -254,8 +235,8 @@ def pull(ref: str, spec: Spec) -> Model:
 
 def cached_repo(ref: str, spec: Spec) -> CachedRepo:
     """Return the repository of a model that is in the cache, or raise ModelNotFoundError."""
-    ref = _folded(ref, spec)
-    if word := _local_or_bundled(ref, spec):
+    ref, word = _resolved(ref, spec)
+    if word:
         raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
     repo = CachedRepo(cache_directory(), _repository(ref, spec))
     if not repo.folder.is_dir():
@@ -277,13 +258,6 @@ def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
     return selected
 
 
-def _folded(ref: str, spec: Spec) -> str:
-    """Return the alias that *ref* is in another case, such as "Tiny.EN"; else *ref*."""
-    if ref in spec.models or Path(ref).exists():
-        return ref
-    return next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
-
-
 def _expanded(path: str) -> Path:
     # Path.expanduser fails where a home directory does not exist; the hub's library leaves it.
     return Path(os.path.abspath(os.path.expandvars(os.path.expanduser(path))))  # noqa: PTH100, PTH111
@@ -296,13 +270,15 @@ def _missing(directory: Path, needs: Sequence[str]) -> str:
     )
 
 
-def _local_or_bundled(ref: str, spec: Spec) -> str | None:
-    """Return "local", or the word in *spec* such as "bundled"; None for a model of the hub."""
+def _resolved(ref: str, spec: Spec) -> tuple[str, str | None]:
+    """Return *ref*, an alias in the case of *spec*, and where it is: None for the hub."""
+    if ref not in spec.models and not Path(ref).exists():  # such as "Tiny.EN"
+        ref = next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
     if ref in spec.models:
-        source = spec.models[ref]
-        return None if _REPOSITORY.fullmatch(source) else source
+        source = spec.models[ref]  # a repository, or a word such as "bundled"
+        return ref, None if _REPOSITORY.fullmatch(source) else source
     is_path = ref.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in ref)
-    return "local" if is_path or (ref and Path(ref).exists()) else None
+    return ref, "local" if is_path or (ref and Path(ref).exists()) else None
 
 
 def _repository(ref: str, spec: Spec) -> str:
@@ -318,12 +294,6 @@ def _repository(ref: str, spec: Spec) -> str:
 
 
 def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
-    """
-    Download the newest revision and return its commit.
-
-    If all files are cached already, their checksums are verified and damaged ones are downloaded
-    again.
-    """
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
@@ -349,7 +319,9 @@ def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
                 f"{repo.repo} holds none of the files that {spec.name} needs "
                 f"({', '.join(spec.model_files)}); is it a model for another backend?"
             )
+        # The card names the licence, and every tool that uses the cache finds it there.
         names |= {CARD} & listed
+        # snapshot_download compares no checksums: a pull of what is there already repairs damage.
         was_cached = names <= repo.sizes(revision).keys()
         library.snapshot_download(
             repo.repo, cache_dir=repo.cache, allow_patterns=[glob.escape(name) for name in names]

@@ -18,11 +18,6 @@ from wlk_core.errors import AudioDeviceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["listen"]
-
-_SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
-_DAY_SECONDS = 86_400.0  # of audio may wait for it, because a microphone cannot
-
 
 @click.command()
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
@@ -65,11 +60,9 @@ def listen(
     """
     from wlk_core import microphone  # noqa: PLC0415 -- only where it is used
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_run import FileSource, LiveRun  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.run import FileSource, Run  # noqa: PLC0415 -- as above
     from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format  # noqa: PLC0415 -- as above
-    from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
-    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
 
     if list_devices:
         if not (devices := microphone.input_devices()):
@@ -81,7 +74,7 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
-    targets = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
+    paths = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
     registry = registry_of(context)
     choice = Choice(registry, **flags)
     settings = choice.settings
@@ -91,8 +84,8 @@ def listen(
         audio_duration(file)
     with ExitStack() as stack:
         view = LiveView()
-        by_line = sys.stdout.isatty() and view.is_live
         output = StandardOutput(view.hide)
+        form = new_format("text", by_line=sys.stdout.isatty() and view.is_live)
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         speakers = None
         if diarizer is not None:
@@ -100,39 +93,28 @@ def listen(
         with loading(f"{settings.spec.name} {settings.model}"):
             backend = stack.enter_context(settings.load(registry))
             backend.warmup()
-        stack.callback(view.hide)
-        processor = backend.create_processor(
-            language=settings.language, task=choice.task, **settings.options.stream
-        )
-        stack.enter_context(closing(processor))
         source = microphone.Microphone(device) if file is None else FileSource(file)
         stack.enter_context(closing(source))
         title = "microphone" if file is None else Path(file).name
         view.begin(title, None)
-        session = Session(
-            processor,
-            gate=silence_gate(choice.vad),
-            diarizer=speakers,
-            rate=source.rate,
-            max_backlog_seconds=_DAY_SECONDS,
-            skip_ticks_after=_SKIP_TICKS_AFTER,
-        )
-        writers = [
-            Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
-            for path, style in targets.items()
-            if style != "wav"
+        targets = [
+            WavFile(path, source.rate)
+            if style == "wav"
+            else Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
+            for path, style in paths.items()
         ]
-        writers.append(Writer(new_format("text", by_line=by_line), output))
-        run = LiveRun(
-            source=source,
-            processor=processor,
-            session=session,
-            view=view,
-            writers=writers,
-            sounds=[WavFile(path, source.rate) for path in targets if targets[path] == "wav"],
-            outcome=Outcome.of(title, settings),
-        )
-        return run.execute()
+        return Run(
+            backend,
+            source,
+            Outcome(file=title, settings=settings),
+            [*targets, Writer(form, output)],
+            view,
+            task=choice.task,
+            options=settings.options.stream,
+            vad=choice.vad,
+            diarizer=speakers,
+            is_live=True,
+        ).execute()
 
 
 def _check_saves(

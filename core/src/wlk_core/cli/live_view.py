@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
 
-__all__ = ["LiveView", "loading"]
-
 
 class LiveView:
     """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["Choice", "backend_option", "stream_options"]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -111,8 +109,8 @@ class Choice:
     ) -> None:
         from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
 
-        chosen = {name: flags.pop(name) for name in ("threshold", "silence_seconds", "pre_roll")}
-        gate = {name: value for name, value in chosen.items() if value is not None}
+        names = ("threshold", "silence_seconds", "pre_roll")
+        gate = {name: value for name in names if (value := flags.pop(name)) is not None}
         if no_vad and gate:
             raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
         self.vad: bool | GateParameters = not no_vad

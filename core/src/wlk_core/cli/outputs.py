@@ -13,15 +13,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = [
-    "SUFFIXES",
-    "ArrayOutput",
-    "FileOutput",
-    "StandardOutput",
-    "check_target",
-    "plan_outputs",
-]
-
 #: The ending of a file in each format.
 SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 _STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
@@ -75,6 +66,8 @@ class FileOutput:
         """Append without a buffer; OSError names the file."""
         # Of what is not Unicode, such as a file name, the escape is what JSON has too.
         data = text.encode("utf-8", "backslashreplace")
+        # Opened with the first text and never buffered: `tail -f` and a power cut find all that was
+        # committed.
         try:
             if self._file is None:
                 self._file = self.path.open("wb", buffering=0)
@@ -153,6 +146,8 @@ def check_target(path: Path, option: str, *, recordings: Sequence[str], is_force
     for recording in recordings:
         if path.exists() and Path(recording).exists() and path.samefile(recording):
             raise click.UsageError(f"{option} {path} would overwrite the recording {recording}")
+    # Corrected subtitles are work that a second run with the same command must not destroy.  An
+    # empty file, as mktemp makes it, holds none.
     if not is_forced and path.is_file() and path.stat().st_size:
         raise click.UsageError(
             f"{option} {path}: it exists; replace it with --force, or choose another path"

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["STOPS", "Stopped"]
-
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _PATIENCE_SECONDS = 5.0  # of a held signal, because `docker stop` kills 10 s after its own

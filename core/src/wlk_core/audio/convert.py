@@ -120,13 +120,7 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
 
 
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
-    """
-    Return *audio* itself if it is valid, else a validated copy.
-
-    Raises:
-        AudioFormatError: see `validate_audio`.
-
-    """
+    """Return *audio* itself if it is valid, else a validated copy; raises as `validate_audio`."""
     if (
         isinstance(audio, ValidAudio)
         and not audio.flags.writeable

@@ -186,15 +186,7 @@ class Resampler:
 
 
 class Chunker:
-    """
-    Cut pieces of audio of any lengths into chunks of exactly `samples`.
-
-    Every sample is copied once.
-
-    Raises:
-        ValueError: `samples` is not positive.
-
-    """
+    """Cut pieces of audio of any lengths into chunks of exactly `samples`; each is copied once."""
 
     def __init__(self, samples: int) -> None:
         if samples <= 0:

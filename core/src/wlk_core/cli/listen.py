@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import Choice, stream_options
-from wlk_core.cli.outputs import SUFFIXES, FileOutput, StandardOutput, check_target
+from wlk_core.cli.options import choose, stream_options
+from wlk_core.cli.outputs import SUFFIXES, check_target
 from wlk_core.cli.terminal import echo
 from wlk_core.errors import AudioDeviceError
 
@@ -58,14 +56,12 @@ def listen(
     Nothing that was committed is lost when the run ends.  A microphone needs the package
     sounddevice: pip install 'wlk-core[mic]'.
     """
-    from wlk_core import microphone  # noqa: PLC0415 -- only where it is used
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.run import FileSource, Run  # noqa: PLC0415 -- as above
-    from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format  # noqa: PLC0415 -- as above
+    from wlk_core.cli.run import listen_to  # noqa: PLC0415 -- as above
+    from wlk_core.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
 
     if list_devices:
-        if not (devices := microphone.input_devices()):
+        if not (devices := input_devices()):
             raise AudioDeviceError("no device can record; connect a microphone")
         for found in devices:
             mark = "*" if found["is_default"] else " "
@@ -74,47 +70,13 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
-    paths = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
-    registry = registry_of(context)
-    choice = Choice(registry, **flags)
-    settings = choice.settings
+    targets = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
+    choice = choose(registry_of(context), **flags)
     if file is None:  # what is absent is reported before a model is loaded
-        microphone.find_device(device)
+        find_device(device)
     else:
         audio_duration(file)
-    with ExitStack() as stack:
-        view = LiveView()
-        output = StandardOutput(view.hide)
-        form = new_format("text", by_line=sys.stdout.isatty() and view.is_live)
-        stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
-        speakers = None
-        if diarizer is not None:
-            speakers = stack.enter_context(closing(registry.load_annotator("diarizer", diarizer)))
-        with loading(f"{settings.spec.name} {settings.model}"):
-            backend = stack.enter_context(settings.load(registry))
-            backend.warmup()
-        source = microphone.Microphone(device) if file is None else FileSource(file)
-        stack.enter_context(closing(source))
-        title = "microphone" if file is None else Path(file).name
-        view.begin(title, None)
-        targets = [
-            WavFile(path, source.rate)
-            if style == "wav"
-            else Writer(new_format(style, has_speakers=speakers is not None), FileOutput(path))
-            for path, style in paths.items()
-        ]
-        return Run(
-            backend,
-            source,
-            Outcome(file=title, settings=settings),
-            [*targets, Writer(form, output)],
-            view,
-            task=choice.task,
-            options=settings.options.stream,
-            vad=choice.vad,
-            diarizer=speakers,
-            is_live=True,
-        ).execute()
+    return listen_to(choice, device, file, targets, diarizer)
 
 
 def _check_saves(

@@ -149,12 +149,7 @@ def execute(
     command: click.Command = main,
     name: str = "wlk-core",
 ) -> int:
-    """
-    Run one command line and return its exit status.
-
-    Each failure is one line on standard error, which begins with the *name* of the program.
-    `registry` replaces what is installed.
-    """
+    """Run one command line, by default over what is installed; return its exit status."""
     STOPS.reset()
     status = FAILED
     try:
@@ -203,18 +198,15 @@ def _prepare_streams() -> None:
 
 
 def registry_of(context: click.Context) -> Registry:
-    """
-    Return the registry of this run.
-
-    The first call finds the installed plugins.  From then on only errors are logged, because a
-    recovered failure is not worth a line and any other is printed by the command itself.
-    """
+    """Return the registry of this run; the first call finds the installed plugins."""
     from contextlib import redirect_stdout  # noqa: PLC0415 -- as below
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
 
     root = context.find_root()
+    # Only errors are logged from here on: a failure that was made good is not worth a line, and any
+    # other is printed by the command itself.
     if root.obj is None:
         handler = logging.StreamHandler()
         handler.setFormatter(printable_formatter("wlk-core: %(message)s"))

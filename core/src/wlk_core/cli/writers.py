@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.cli.outputs import FileOutput, StandardOutput
+    from wlk_core.cli.outputs import Output
     from wlk_core.config import Settings
     from wlk_core.microphone import Captured
     from wlk_core.processor import StreamStats
@@ -207,14 +207,10 @@ Format: TypeAlias = Text | Captions | JSONLines | Document
 
 
 def new_format(style: str, *, by_line: bool = False, has_speakers: bool = False) -> Format:
-    """
-    Return a format for one session.
-
-    `by_line` writes text caption by caption, each when it is complete.  With speakers, which come
-    after the words, text and captions are written at the end.
-    """
+    """Return a format for one session; `by_line` writes text when a caption is complete."""
     if style == "jsonl":
         return JSONLines()
+    # Speakers come after the words, so that text with them is written at the end.
     if style == "json" or has_speakers:
         return Document(style)
     if style == "text":
@@ -227,7 +223,7 @@ class Writer:
     """Writes one session's result, in a format, to an output."""
 
     _format: Format
-    _output: StandardOutput | FileOutput
+    _output: Output
 
     def hear(self, block: Captured) -> None:
         """Text holds no audio."""

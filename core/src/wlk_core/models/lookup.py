@@ -118,12 +118,9 @@ class CachedRepo:
         return all(cached.get(name) == listed[name] for name in _matching(listed, patterns))
 
     def state(self, patterns: Sequence[str]) -> tuple[str, str | None]:
-        """
-        Return the state for a backend, as in `Model`, and the commit, None without a snapshot.
-
-        That is the revision of the branch main when any tool last resolved it.  While its download
-        is unfinished an older one that is complete stays in use.
-        """
+        """Return the state for a backend, as in `Model`, and the commit if there is a snapshot."""
+        # That is the revision of the branch main when any tool last resolved it.  While its
+        # download is unfinished an older one that is complete stays in use.
         path = self.folder / "refs" / "main"
         main = path.read_text(encoding="utf-8").strip() if path.is_file() else None
         others = [each.name for each in self.folder.glob("snapshots/*") if each.name != main]

@@ -122,7 +122,6 @@ class Option:
         return converted
 
     def _parsed(self, value: Any) -> Any:
-        """Return *value* as this option's type, None where that is not possible."""
         if self.type is str:
             # A path may have bytes that are not text; a stream's text is encoded by the engine.
             is_path = isinstance(value, str) and self.scope == "backend"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import redirect_stdout
 import importlib
 from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import pluggy
@@ -19,14 +20,13 @@ from wlk_core.options import resolve_options
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import BackendSpec
     from wlk_core.loaded_backend import LoadedBackend
 
-T = TypeVar("T")
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
 _UNKNOWN = "unknown"
@@ -90,8 +90,6 @@ class Registry:
             entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
-        #: Entered around the import of a plugin, which is foreign code.
-        self.import_context: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def load_command(self, name: str) -> Any:
         """
@@ -255,20 +253,23 @@ class Registry:
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
         # An entry point has the name of what it offers: `--backend NAME` imports one plugin.
-        named = [self._load(*found) for found in self._found if name in found[0].names]
-        offers = _offers(kind, name, named)
-        for info in named:
-            if info.error is not None and not offers:
-                raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
-        if offers := offers or _offers(kind, name, self.plugins()):
-            return _only(kind, name, offers)
+        named = [found for found in self._found if name in found[0].names]
+        for found in (named, self._found):
+            plugins = [self._load(*each) for each in found]
+            specs = [(info, spec) for info in plugins for spec in info.specs]
+            if offers := [each for each in specs if (each[1].kind, each[1].name) == (kind, name)]:
+                return _only(kind, name, offers)
+            broken = [info for info in plugins if info.error is not None]
+            if broken and found is named:
+                raise BackendUnavailable(f"{kind} {name} cannot be used: {broken[0].failure}")
         raise self._refusal(kind, name)
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         if info.commands:
             return info
         if point not in self._loaded:
-            with self.import_context():
+            # Standard output carries the caller's results, whatever a plugin prints at import.
+            with redirect_stdout(sys.stderr):
                 try:
                     self._loaded[point] = _read(info, point.load())
                 # A plugin may raise anything at import, and some exit where a device is missing.
@@ -285,7 +286,6 @@ class Registry:
         return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
     def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
-        """Describe why there is no backend or annotator called *name* (None: none at all)."""
         import difflib  # noqa: PLC0415 -- only for a mistake
 
         plugins, known = self.plugins(), known_plugins(kind)
@@ -374,16 +374,7 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
     return attrs.evolve(info, specs=tuple(specs))
 
 
-def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[PluginInfo, Any]]:
-    return [
-        (info, spec)
-        for info in plugins
-        for spec in info.specs
-        if (spec.kind, spec.name) == (kind, name)
-    ]
-
-
-def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, T]]) -> tuple[PluginInfo, T]:
+def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
     # Of two distributions neither is chosen in silence: the words would change.  For the same
     # reason no other backend becomes the default in the place of one that two offer.
     if len(offers) > 1:

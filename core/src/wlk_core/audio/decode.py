@@ -114,9 +114,9 @@ def audio_duration(path: AudioPath) -> float | None:
 
 
 def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
-    """Yield the pieces with zeros in the gaps, so that counting samples gives times."""
-    # The sound so far ends at base + samples / rate, in container time.  Samples are counted
-    # rather than durations added, because sums of rounded durations drift.
+    # Zeros in the gaps, so that counting samples gives times.  The sound so far ends at base +
+    # samples / rate, in container time.  Samples are counted rather than durations added, because
+    # sums of rounded durations drift.
     base, samples, rate = recording.origin, 0, 0
     is_first = True
     for piece in recording.pieces():
@@ -156,8 +156,6 @@ def _resampled(pieces: Iterator[_Piece]) -> Iterator[NDArray[np.float32]]:
 
 
 class _Recording:
-    """Decode a recording once, and know at its end whether it was decoded whole."""
-
     def __init__(self, container: InputContainer, stream: AudioStream, reader: _Reader) -> None:
         self._container = container
         self._stream = stream
@@ -178,7 +176,7 @@ class _Recording:
 
     @property
     def seconds(self) -> float | None:
-        """The length according to the header: of the sound, else of the whole recording."""
+        # Of the sound, else of the whole recording.
         length = self._container.duration
         seconds = None if length is None else length / _AV_TIME_BASE
         if self._stream.duration is not None and self._stream.time_base is not None:
@@ -186,7 +184,6 @@ class _Recording:
         return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
 
     def pieces(self) -> Iterator[_Piece]:
-        """Yield the frames, mixed to one channel; raise an error about damage at the end."""
         last: _Piece | None = None  # of an MP4, whose last frame goes on after its packet ends
         seconds = 0.0  # of the packet of `last`
         for packet in self._packets():
@@ -204,7 +201,6 @@ class _Recording:
         self._check_end()
 
     def _packets(self) -> Iterator[Packet[AudioStream]]:
-        """Yield the packets of the chosen stream, an empty one last."""
         import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
         reader = self._reader
@@ -233,7 +229,6 @@ class _Recording:
             return []
 
     def _piece(self, frame: AudioFrame) -> _Piece:
-        """Return a frame as one channel; zeros where it holds what no sound is."""
         rate = frame.sample_rate
         # Only a damaged header has such a rate, and half a second of it could fill the memory.
         if not _MIN_RATE <= rate <= _MAX_RATE:
@@ -269,7 +264,6 @@ class _Recording:
             self._damage = f"{what} in {self._name!r} at {at:.1f} s; {remedy}"
 
     def _check_end(self) -> None:
-        """Raise unless the recording was decoded whole."""
         self._reader.raise_failure()
         if self._samples == 0:
             raise AudioFormatError(
@@ -307,7 +301,6 @@ def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
 class _Reader:
     # An open file with the methods that PyAV calls, and none that closes it.  Pipes are read as
     # their data comes.  A failed read looks like the end of the file, and `failure` holds it.
-
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
         self.failure: BaseException | None = None

@@ -28,7 +28,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
     "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
-    "listen": ("listen", "Transcribe a microphone, words as they are spoken."),
+    "listen": ("transcribe", "Transcribe a microphone, words as they are spoken."),
     "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
     "doctor": ("backends", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
@@ -199,7 +199,6 @@ def _prepare_streams() -> None:
 
 def registry_of(context: click.Context) -> Registry:
     """Return the registry of this run; the first call finds the installed plugins."""
-    from contextlib import redirect_stdout  # noqa: PLC0415 -- as below
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
@@ -214,7 +213,6 @@ def registry_of(context: click.Context) -> Registry:
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj
-    registry.import_context = lambda: redirect_stdout(sys.stderr)  # prints of plugins
     return registry
 
 

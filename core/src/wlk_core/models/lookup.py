@@ -244,7 +244,7 @@ def cached_repo(ref: str, spec: Spec) -> CachedRepo:
 
 
 def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
-    """Return the names that `BackendSpec.model_files` selects; all of them without patterns."""
+    # As `BackendSpec.model_files` selects; all of them without patterns.
     names = set(names)
     selected = set() if patterns else names
     for pattern in patterns:
@@ -261,7 +261,6 @@ def _expanded(path: str) -> Path:
 
 
 def _missing(directory: Path, needs: Sequence[str]) -> str:
-    """Return the glob patterns in *needs* that no file in *directory* matches."""
     return ", ".join(
         need for need in needs if not any(path.is_file() for path in directory.glob(need))
     )
@@ -279,7 +278,6 @@ def _resolved(ref: str, spec: Spec) -> tuple[str, str | None]:
 
 
 def _repository(ref: str, spec: Spec) -> str:
-    """Return the repository id of an alias or of an id, or raise ModelNotFoundError."""
     repo = spec.models.get(ref, ref)
     if _REPOSITORY.fullmatch(repo):
         return repo
@@ -338,7 +336,6 @@ def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
 
 @contextmanager
 def _explained(repo: CachedRepo, command: str) -> Iterator[None]:
-    """Turn what the hub, the network and the disk raise into a ModelNotFoundError of one line."""
     from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 -- half a second
 
     client_error: Any = HfHubHTTPError.__bases__[0]  # httpx.HTTPError, or that of its successor

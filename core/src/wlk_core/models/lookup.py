@@ -78,36 +78,18 @@ class CachedRepo:
         """The folder of the repository, which need not exist."""
         return self.cache / f"models--{self.repo.replace('/', '--')}"
 
-    def snapshot(self, revision: str) -> Path:
-        """Return the directory of a revision, which need not exist."""
-        return self.folder / "snapshots" / revision
-
     @property
     def size(self) -> int:
         """Bytes of all files in the cache."""
-        files = (path for path in self.folder.rglob("*") if path.is_file())
-        return sum(path.stat().st_size for path in files if "snapshots" not in path.parts)
+        return sum(_sizes(self.folder / "blobs").values())
 
-    def sizes(self, revision: str) -> dict[str, int]:
-        """Return the bytes of each file of a revision; dangling links are left out."""
-        root = self.snapshot(revision)
-        files = (path for path in root.rglob("*") if path.is_file())
-        return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
-
-    def licence(self, revision: str) -> str:
-        """Return the licence that the model card names, empty without one."""
-        card = self.snapshot(revision) / CARD
-        text = card.read_bytes()[:4096].decode(errors="replace") if card.is_file() else ""
-        found = re.search(r"^license: *([\w.+-]+)", text, re.MULTILINE)
-        return found[1] if found else ""
-
-    def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
-        """Return whether a revision holds all that a backend loads."""
+    def is_complete(self, snapshot: Path, patterns: Sequence[str]) -> bool:
+        """Return whether the directory of a revision holds all that a backend loads."""
         from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
 
-        cached = self.sizes(revision)
+        cached = _sizes(snapshot)
         try:
-            tree = get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
+            tree = get_cached_repo_tree(self.repo, revision=snapshot.name, cache_dir=self.cache)
         except errors.CachedRepoTreeNotFoundError:
             # Only `snapshot_download` stores the list; other tools may fetch single files.
             weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
@@ -117,17 +99,14 @@ class CachedRepo:
         listed = {file.path: file.size for file in tree}
         return all(cached.get(name) == listed[name] for name in _matching(listed, patterns))
 
-    def state(self, patterns: Sequence[str]) -> tuple[str, str | None]:
-        """Return the state for a backend, as in `Model`, and the commit if there is a snapshot."""
+    def snapshot(self, patterns: Sequence[str]) -> Path | None:
+        """Return the directory of the revision to load, None without a complete one."""
         # That is the revision of the branch main when any tool last resolved it.  While its
         # download is unfinished an older one that is complete stays in use.
         path = self.folder / "refs" / "main"
         main = path.read_text(encoding="utf-8").strip() if path.is_file() else None
-        others = [each.name for each in self.folder.glob("snapshots/*") if each.name != main]
-        for revision in [*([] if main is None else [main]), *sorted(others)]:
-            if self.snapshot(revision).is_dir() and self.is_complete(revision, patterns):
-                return "cached", revision
-        return "incomplete" if self.folder.is_dir() else "absent", None
+        found = sorted(self.folder.glob("snapshots/*"), key=lambda each: (each.name != main, each))
+        return next((each for each in found if self.is_complete(each, patterns)), None)
 
 
 def list_models(specs: Iterable[Spec]) -> tuple[Model, ...]:
@@ -149,17 +128,21 @@ def describe_model(name: str, spec: Spec) -> Model:
     if model.repo is None:
         return model
     repo = CachedRepo(cache_directory(), model.repo)
-    state, revision = repo.state(spec.model_files)
-    if revision is None:
-        return attrs.evolve(model, state=state)
-    sizes = repo.sizes(revision)
+    path = repo.snapshot(spec.model_files)
+    if path is None:
+        return attrs.evolve(model, state="incomplete" if repo.folder.is_dir() else "absent")
+    sizes = _sizes(path)
+    size = sum(sizes[name] for name in _matching(sizes, spec.model_files))
+    card = path / CARD
+    text = card.read_bytes()[:4096].decode(errors="replace") if card.is_file() else ""
+    licence = re.search(r"^license: *([\w.+-]+)", text, re.MULTILINE)
     return attrs.evolve(
         model,
-        state=state,
-        revision=revision,
-        size=sum(sizes[name] for name in _matching(sizes, spec.model_files)),
-        licence=repo.licence(revision),
-        path=repo.snapshot(revision),
+        state="cached",
+        revision=path.name,
+        size=size,
+        licence=licence[1] if licence else "",
+        path=path,
     )
 
 
@@ -201,17 +184,14 @@ def locate(
             )
         return packaged
     repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
-    state, revision = repo.state(spec.model_files)
-    if state == "cached" and _missing(repo.snapshot(str(revision)), needs):
-        state = "incomplete"  # by the standard of the backend
-    if revision is None or state == "incomplete":
-        revision = _download(ref, repo, spec)
-    directory = repo.snapshot(revision)
-    if missing := _missing(directory, needs):
+    snapshot = repo.snapshot(spec.model_files)
+    if snapshot is None or _missing(snapshot, needs):
+        snapshot = _download(ref, repo, spec)
+    if missing := _missing(snapshot, needs):
         raise ModelNotFoundError(
             f"{repo.repo} is not a model for {spec.name}: it holds no {missing}; {hint}"
         )
-    return directory
+    return snapshot
 
 
 def pull(ref: str, spec: Spec) -> Model:
@@ -288,7 +268,13 @@ def _repository(ref: str, spec: Spec) -> str:
     )
 
 
-def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
+def _sizes(directory: Path) -> dict[str, int]:
+    # The bytes of each file; links that lead nowhere are left out.
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
+
+
+def _download(ref: str, repo: CachedRepo, spec: Spec) -> Path:
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
@@ -317,7 +303,8 @@ def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
         # The card names the licence, and every tool that uses the cache finds it there.
         names |= {CARD} & listed
         # snapshot_download compares no checksums: a pull of what is there already repairs damage.
-        was_cached = names <= repo.sizes(revision).keys()
+        directory = repo.folder / "snapshots" / revision
+        was_cached = names <= _sizes(directory).keys()
         library.snapshot_download(
             repo.repo, cache_dir=repo.cache, allow_patterns=[glob.escape(name) for name in names]
         )
@@ -329,9 +316,9 @@ def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
                 library.hf_hub_download(
                     repo.repo, name, revision=revision, cache_dir=repo.cache, force_download=True
                 )
-        if missing := sorted(names - repo.sizes(revision).keys()):  # there is a newer revision
+        if missing := sorted(names - _sizes(directory).keys()):  # there is a newer revision
             raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
-    return revision
+    return directory
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
+from wlk_core.untrusted import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -106,9 +108,9 @@ class Choice:
     vad: bool | GateParameters = True
 
     @property
-    def title(self) -> str:
-        """The backend and the model."""
-        return f"{self.settings.spec.name} {self.settings.model}"
+    def loading(self) -> str:
+        """What a terminal shows while the backend is loaded."""
+        return printable(f"loading {self.settings.spec.name} {self.settings.model} ...")
 
     def load(self) -> Backend:
         """Load the backend."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_core import microphone
 from wlk_core.audio import audio_duration, decode_file, may_be_live, rechunk
-from wlk_core.cli.live_view import LiveView, loading
+from wlk_core.cli.live_view import LiveView
 from wlk_core.cli.outputs import ArrayOutput, Output
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.cli.terminal import print_error, report
@@ -59,10 +59,11 @@ def transcribe_files(
         results = ArrayOutput(before=view.hide) if is_array else Output(before=view.hide)
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         if jobs:
-            with loading(choice.title):
-                backend = stack.enter_context(choice.load())
-                if is_spoken:
-                    backend.warmup()
+            stack.callback(view.hide)
+            view.draw(choice.loading)
+            backend = stack.enter_context(choice.load())
+            if is_spoken:
+                backend.warmup()
         if isinstance(results, ArrayOutput):
             stack.callback(results.end)
             stack.callback(STOPS.hold)
@@ -103,9 +104,10 @@ def listen_to(
         if diarizer is not None:
             speakers = choice.registry.load_annotator("diarizer", diarizer)
             stack.enter_context(closing(speakers))
-        with loading(choice.title):
-            backend = stack.enter_context(choice.load())
-            backend.warmup()
+        stack.callback(view.hide)
+        view.draw(choice.loading)
+        backend = stack.enter_context(choice.load())
+        backend.warmup()
         source = microphone.Microphone(device) if file is None else FileSource(file)
         stack.enter_context(closing(source))
         title = "microphone" if file is None else Path(file).name

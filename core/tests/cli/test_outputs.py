@@ -94,15 +94,6 @@ def test_a_file_begins_with_its_first_text(tmp_path):
     assert path.read_text() == ""
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    """A failing write names the file and what to do."""
-    (tmp_path / "file").touch()
-    output = Output(tmp_path / "file" / "x.txt")
-
-    with pytest.raises(OSError, match=r"cannot write .*x\.txt: "):
-        output.write("x")
-
-
 def test_a_file_with_content_is_replaced_only_if_forced(tmp_path):
     """Subtitles that a person has corrected are not lost to a second run; an empty file may be."""
     for name in ("a.srt", "b.srt"):
@@ -125,11 +116,19 @@ def test_a_recording_among_several_is_not_overwritten(tmp_path):
         plan_outputs(["a.wav", str(other)], str(tmp_path), "text", is_forced=True)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_named():
-    """One line names the file."""
-    output = Output(Path("/dev/full"))
+FULL = pytest.param(
+    "/dev/full", "No space left on device",
+    marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here"),
+)  # fmt: skip
 
-    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
+
+@pytest.mark.parametrize(("path", "reason"), [("notes/x.txt", "Not a directory"), FULL])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, reason):
+    """One line names the file, and closing it fails no more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").touch()
+    output = Output(Path(path))
+
+    with pytest.raises(OSError, match=f"^cannot write {path}: {reason}$"):
         output.write("text")
-    output.close()
+    output.close(is_complete=False)

@@ -89,12 +89,6 @@ def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, l
     assert new.path == locate_offline("base", spec=spec)
 
 
-@pytest.mark.usefixtures("no_network")
-def test_a_bundled_model_needs_no_pulling(spec):
-    """Pulling a bundled model succeeds without doing anything."""
-    assert pull("digits", spec).state == "bundled"
-
-
 def test_a_directory_cannot_be_pulled(spec, tmp_path):
     """Pulling a directory names how it is used instead."""
     with pytest.raises(ModelNotFoundError, match=f"use it with: --model {tmp_path}"):

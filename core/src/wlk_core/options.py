@@ -59,7 +59,7 @@ class Option:
 
     Attributes:
         name: what users type and the keyword of the Python call.
-        type: str, int, float or bool; None is always accepted where the default is None.
+        type: str, int, float or bool; None is accepted where it is the default or "auto".
         default: the value of an option that was left out.
         choices: the allowed values; empty for any.
         help: one line for ``wlk-core backends NAME``.
@@ -102,7 +102,8 @@ class Option:
             OptionError: it is of another type, not among the choices or out of range.
 
         """
-        if value is None and self.default is None:
+        # None is also what "auto" was converted to, which a stream converts once more.
+        if value is None and (self.default is None or self.is_auto_allowed):
             return None
         if self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO:
             return None

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
 import click
+
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_core.backend import Backend
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
-
-__all__ = ["Choice", "backend_option", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -90,38 +92,47 @@ _OPTIONS = (
 
 
 def stream_options(command: F) -> F:
-    """Add the options that choose a backend and run a stream; `Choice` resolves their values."""
+    """Add the options that choose a backend and run a stream; `choose` resolves their values."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
+@attrs.frozen(kw_only=True)
 class Choice:
-    """
-    The checked values of `stream_options`.
+    """What a command transcribes with."""
 
-    Raises:
-        click.UsageError, OptionError, BackendUnavailable: a value that does not fit the others or
-            the backend.
+    registry: Registry
+    settings: Settings
+    task: str = "transcribe"
+    vad: bool | GateParameters = True
 
-    """
+    @property
+    def loading(self) -> str:
+        """What a terminal shows while the backend is loaded."""
+        return printable(f"loading {self.settings.spec.name} {self.settings.model} ...")
 
-    def __init__(
-        self, registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any
-    ) -> None:
-        from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
+    def load(self) -> Backend:
+        """Load the backend."""
+        return self.settings.load(self.registry)
 
-        chosen = {name: flags.pop(name) for name in ("threshold", "silence_seconds", "pre_roll")}
-        gate = {name: value for name, value in chosen.items() if value is not None}
-        if no_vad and gate:
-            raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
-        self.vad: bool | GateParameters = not no_vad
-        if gate:
-            from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
 
-            self.vad = Chosen(**gate)
-        if offline:
-            os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
-        self.task = task
-        self.settings: Settings = choose_settings(registry, **flags)
-        self.settings.spec.check_task(task)
+def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
+    """Return the checked values of `stream_options`."""
+    from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
+
+    names = ("threshold", "silence_seconds", "pre_roll")
+    gate = {name: value for name in names if (value := flags.pop(name)) is not None}
+    if no_vad and gate:
+        raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
+    vad: bool | GateParameters = not no_vad
+    if gate:
+        from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
+
+        vad = Chosen(**gate)
+    # A variable and not an argument, because the frameworks under the backends read it too.
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    settings = choose_settings(registry, **flags)
+    settings.spec.check_task(task)
+    return Choice(registry=registry, settings=settings, task=task, vad=vad)

@@ -68,7 +68,7 @@ def choose_dtype(
 def _cpu_dtype() -> torch.dtype:
     # With these instructions products of matrices take a quarter of the time of float32; without
     # them bfloat16 is converted for each product.  Older releases of torch do not tell.
-    features = getattr(torch.cpu, "get_capabilities", dict)()
+    features: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
     is_fast = features.get("avx512_bf16") or features.get("amx_bf16")
     return torch.bfloat16 if is_fast else torch.float32
 

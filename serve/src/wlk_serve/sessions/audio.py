@@ -135,7 +135,7 @@ class SessionAudio:
 
     def append(self, data: bytes) -> None:
         """
-        Append audio in the form of the settings, one channel.
+        Append audio in the form of the settings, one channel; after the end it is dropped.
 
         A part of a sample at the end waits for the rest of it.
 
@@ -229,6 +229,8 @@ class SessionAudio:
         self.segments.clear()
 
     def _when_open(self, action: Callable[[], object]) -> None:
+        if self.is_ended:
+            return  # another stream would be opened, and nothing would end it
         if self.open_segment is not None:
             action()
             return

@@ -58,7 +58,7 @@ CLIENTS = {
     "livekit": "livekit-agents[deepgram,openai]==1.8.9",
     "pipecat": "pipecat-ai[deepgram,openai]==1.14.0",
     "deepgram": "deepgram-sdk>=7,<8",
-    "wyoming": "wyoming==1.10.2",
+    "wyoming": "wyoming==1.10.2 wyoming-bench==2026.10.0",
     "whisperlivekit": PEER[0],
 }
 # vLLM without its engine: its realtime connection, and what that imports.
@@ -384,7 +384,7 @@ def clients(session: nox.Session, client: str) -> None:
         session.install("--no-deps", CLIENTS[client])
         session.install(*_group("test"), *sources)
     else:
-        session.install(CLIENTS[client], *_group("test"), *sources)
+        session.install(*CLIENTS[client].split(), *_group("test"), *sources)
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
     tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
     # `-W default`: warnings of other packages are not errors.

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import OnlineProcessor
 
-__all__ = [
-    "CAPABILITIES",
-    "LONG_FORM",
-    "LONG_FORM_DELAY",
-    "Backend",
-    "BackendSpec",
-    "Capability",
-]
-
+# A file is not a stream: nobody waits for its first word, so it is decoded in the longest windows.
 #: The policy for recordings, of which all audio is there; the other policies are for live audio.
 LONG_FORM = "long-form"
 LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s, and the chunk that shows it to be full
@@ -163,6 +155,7 @@ class BackendSpec:
     )
     max_concurrent_calls: int | None = None
     deviations: Mapping[str, str] = attrs.field(factory=dict)
+    # None because sending audio to another machine must never be a fallback.
     preference: int | None = 0
     requires: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -208,6 +201,7 @@ class BackendSpec:
                 right option of this backend.
 
         """
+        # An unknown name counts as one of a stream: the error is about options of both scopes.
         names = {option.name for option in self.options if option.scope == "backend"}
         backend = {name: value for name, value in values.items() if name in names}
         stream = {name: value for name, value in values.items() if name not in names}

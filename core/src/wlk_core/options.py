@@ -15,19 +15,6 @@ from wlk_core.untrusted import is_text, printable, real_number, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = [
-    "AUTO",
-    "LOADER",
-    "NAME",
-    "Option",
-    "OptionValues",
-    "Scope",
-    "as_tuple",
-    "check",
-    "parse_pairs",
-    "resolve_options",
-]
-
 Scope = Literal["backend", "stream"]
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
@@ -57,10 +44,7 @@ def check(
 
 #: The validators of the name of a declaration, and of what names the function that loads it.
 NAME = check("[a-z][a-z0-9-]*", re.compile(r"[a-z][a-z0-9-]*").fullmatch)
-LOADER = check(
-    '"package.module:function"',
-    re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*").fullmatch,
-)
+LOADER = check('"package.module:function"', re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*").fullmatch)
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -75,14 +59,14 @@ class Option:
 
     Attributes:
         name: what users type and the keyword of the Python call.
-        type: str, int, float or bool; None is always accepted where the default is None.
+        type: str, int, float or bool; None is accepted where it is the default or "auto".
         default: the value of an option that was left out.
         choices: the allowed values; empty for any.
         help: one line for ``wlk-core backends NAME``.
         scope: "backend" for load_backend, "stream" for create_processor.
         minimum, maximum: inclusive limits of a number.
         is_auto_allowed: "auto" stands for None, which leaves the choice to the checkpoint or the
-            backend; the default is then None.
+            backend.
         policies: the policies that take this option; empty for all of them.
         former_names: names this option had earlier or has in other tools.  They are refused with
             a message that suggests `name`.
@@ -103,15 +87,6 @@ class Option:
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
-    def __attrs_post_init__(self) -> None:
-        if self.is_auto_allowed and self.default is not None:
-            raise ValueError(
-                f"option {self.name}: auto stands for None, so the default is None; "
-                f"got {self.default!r}"
-            )
-        if self.policies and self.scope != "stream":
-            raise ValueError(f"option {self.name}: only options of a stream depend on its policy")
-
     @property
     def default_text(self) -> str:
         """The default as users type it; "none" where there is nothing to type."""
@@ -127,7 +102,8 @@ class Option:
             OptionError: it is of another type, not among the choices or out of range.
 
         """
-        if value is None and self.default is None:
+        # None is also what "auto" was converted to, which a stream converts once more.
+        if value is None and (self.default is None or self.is_auto_allowed):
             return None
         if self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO:
             return None
@@ -147,7 +123,6 @@ class Option:
         return converted
 
     def _parsed(self, value: Any) -> Any:
-        """Return *value* as this option's type, None where that is not possible."""
         if self.type is str:
             # A path may have bytes that are not text; a stream's text is encoded by the engine.
             is_path = isinstance(value, str) and self.scope == "backend"

@@ -11,7 +11,7 @@ import pytest
 from wlk_conformance.testing import partition
 
 TRANSLATOR = """
-from wlk_core.plugins import AnnotatorSpec, Option, TranslatedText, WorkCounters, hookimpl
+from wlk_core.plugins import AnnotatorSpec, Option, TranslatedText, WorkCounters
 
 opened = []
 
@@ -63,8 +63,8 @@ class Upper:
 @pytest.fixture(autouse=True)
 def opened(site):
     """Install the translator; return its model, options and object for each that was opened."""
-    site.install("wlk-upper", "upper", TRANSLATOR)
-    found = importlib.import_module("wlk_upper_cli_plugin").opened
+    site.install("wlk-upper", ["upper"], TRANSLATOR)
+    found = importlib.import_module("wlk_upper_plugin").opened
     found.clear()
     return found
 

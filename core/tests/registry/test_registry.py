@@ -108,7 +108,7 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
 
     assert (usual.model, usual.options) == ("small", {"device": "cpu"})
     assert (chosen.model, chosen.options) == (str(Path("models") / "m"), {"device": "gpu"})
-    with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
+    with pytest.raises(OptionError, match="a model is a name or a path, got ''"):
         registry.load_backend("toy", "")
 
 

@@ -14,7 +14,6 @@ from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_core.registry import Registry
 from wlk_diarize import backend
 from wlk_diarize.engine.networks import OnnxNetworks
-from wlk_diarize.plugin import CLUSTERING
 
 PUBLISHED = "3dspeaker_speech_campplus_sv_zh_en_16k-common_advanced.onnx"
 
@@ -36,8 +35,9 @@ def write(tmp_path):
 
 
 def load(model, **options):
-    """Load the diarizer as the registry does."""
-    return backend.load(CLUSTERING, str(model), **CLUSTERING.resolved_options(options))
+    """Load the diarizer by its name."""
+    registry = Registry([EntryPoint("clustering", "wlk_diarize.plugin", "wlk.plugins")])
+    return registry.load_annotator("diarizer", "clustering", model, **options)
 
 
 def test_a_folder_with_both_models_is_a_diarizer(write):

@@ -11,8 +11,16 @@ from starlette.datastructures import QueryParams
 
 from wlk_conformance.protocols import CARD, RULES, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Endpoint, HypothesisChange, SpeechStarted
-from wlk_core.tokens import ASRToken, Transcript
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    HypothesisChange,
+    Marked,
+    SpeakerTurn,
+    SpeechStarted,
+)
+from wlk_core.tokens import ASRToken, SpeakerSpan, Transcript
 from wlk_protocol_deepgram.query import ListenQuery
 from wlk_serve.protocols import RequestError
 
@@ -35,9 +43,12 @@ WEBM = bytes.fromhex(  # 20 ms of silence, in Opus, as a recorder of a browser b
 FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
 
 
-def open_session(query=""):
-    """Return a session of a client, over a stream of which nothing comes."""
-    return PlayedSession(client(LISTEN, query, final_text), SilentStream)
+def open_session(query="", speaker_delay=None):
+    """Return a session over a stream of which nothing comes; None where no speakers are found."""
+    card = attrs.evolve(CARD, speaker_delay=speaker_delay)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wlk_conformance.protocols.CARD", card)
+        return PlayedSession(client(LISTEN, query, final_text), SilentStream)
 
 
 def query_of(query):
@@ -117,6 +128,69 @@ def test_words_have_speakers_from_0_and_results_have_languages():
     assert ["en", "fr"] == found[0]["languages"] == found[1]["languages"]
     assert [0, 1, None] == [word.get("speaker") for word in found[0]["words"]]
     assert not any("speaker" in word for word in found[1]["words"])
+
+
+@pytest.fixture
+def diarized():
+    """Return a session of a server that finds speakers, up to a second after their words."""
+    session = open_session("diarize=true", speaker_delay=1.0)
+    session.send(SECOND)
+    return session
+
+
+def speakers(messages):
+    """Return word and speaker of the words of final results."""
+    return [
+        (word["word"], word.get("speaker"))
+        for message in messages
+        for word in message["channel"]["alternatives"][0]["words"]
+        if message["is_final"]
+    ]
+
+
+def turn(speaker, start, end):
+    """Return the event of a speaker."""
+    return SpeakerTurn(SpeakerSpan(speaker, start, end), end + 1.0)
+
+
+def test_final_results_wait_for_the_speakers_that_a_diarizer_finds(diarized):
+    """They come after the words; the events of the next words wait too."""
+    assert [] == diarized.happen(Commit((token("zero"),), 1.0), Commit((token("one", 0.5),), 1.5))
+    assert [] == diarized.happen(Endpoint(1.1, "silence", 1.5), Commit((token("two", 1.5),), 2.5))
+    messages = diarized.happen(turn("b", 0.0, 0.5), turn("a", 0.5, 1.0))
+
+    assert [("zero", 0), ("one", 1)] == speakers(messages)
+    assert [True] == [message["speech_final"] for message in messages]
+    last = [Commit((token("three", 2.0),), 3.0), Endpoint(2.5, "end", 3.0), END]
+    messages = diarized.happen(turn("b", 1.5, 2.0), *last)
+    assert [("two", 0), ("three", None)] == speakers(messages)
+
+
+def test_a_finalize_waits_for_no_speaker(diarized):
+    """Its answer has those that are known."""
+    diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
+    diarized.send(FINALIZE)
+    messages = diarized.happen(Endpoint(1.0, "commit", 1.0))
+
+    assert [("zero", None)] == speakers(messages)
+    assert [False, True] == [message["from_finalize"] for message in messages]
+
+
+def test_words_of_nobody_wait_as_long_as_a_speaker_may_take(diarized):
+    """By the clock of what was decoded, which a mark tells."""
+    diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
+    diarized.send(SECOND)
+    ((_, name),) = [call for call in diarized.streams[0].calls if call[0] == "mark"]
+    marked = Marked(
+        name=name,
+        transcript=Transcript(()),
+        processed_up_to=2.0,
+        stable_up_to=2.0,
+        stats=StreamStats(),
+        audio_time=2.0,
+    )
+
+    assert [("zero", None)] == speakers(diarized.happen(marked))
 
 
 def test_a_close_brings_the_last_words_and_then_the_metadata():
@@ -204,22 +278,28 @@ def test_audio_without_an_encoding_is_webm(route):
     assert session.audio.is_ended
 
 
-ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit"])
+ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit", "turn"])
 
 
-@given(strategies.lists(ACTIONS), strategies.booleans())
-def test_any_order_loses_and_doubles_no_word_and_no_time(actions, has_interims):
+@given(
+    strategies.lists(ACTIONS),
+    strategies.sampled_from(["", "&interim_results=true"]),
+    strategies.sampled_from([None, 1.0]),
+)
+def test_any_order_loses_and_doubles_no_word_and_no_time(actions, interims, speaker_delay):
     """Final results join to the text, follow each other, and answer every Finalize once."""
-    session = open_session("interim_results=true" if has_interims else "")
+    session = open_session(f"diarize=true{interims}", speaker_delay)
     words, messages, clock = 0, [], 0.0
     for action in actions:
-        if action in {"word", "silence", "commit"} and not session.audio.segments:
+        if isinstance(action, str) and action != FINALIZE and not session.audio.segments:
             continue
         if action == "word":
             messages += session.happen(Commit((token(str(words), clock),), clock + 0.5))
             words, clock = words + 1, clock + 0.5
         elif action == "silence":
             messages += session.happen(Endpoint(clock, "silence", clock))
+        elif action == "turn":
+            messages += session.happen(turn(words, max(0.0, clock - 0.5), clock))
         elif action == "commit" and session.audio.segment.commits:
             messages += session.happen(Endpoint(clock, "commit", clock))
         elif action != "commit":

@@ -143,6 +143,16 @@ def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdow
     assert {"timestamp": 250} == second[0]["data"]
 
 
+def test_audio_after_a_shutdown_opens_no_stream(client):
+    """Its client does not know yet, and nothing would end another stream."""
+    client.protocol.end()
+    client.send(CHUNK)
+    client.happen(commit("zero"), END)
+
+    assert 1 == len(client.streams)
+    assert client.audio.is_over
+
+
 def test_a_language_that_was_detected_is_that_of_the_transcript():
     """Where the model and the client name none."""
     client = Session()

@@ -17,7 +17,6 @@ from wlk_core.registry import Registry
 from wlk_translate.ctranslate2 import opus_mt
 from wlk_translate.engine.translator import Pair
 from wlk_translate.models import MODELS
-from wlk_translate.plugin import OPUS_MT
 
 TINY = Path(__file__).parent / "tiny-en-de"
 LANGUAGES = {"source_language": "en", "target_language": "de"}
@@ -25,9 +24,9 @@ REASON, ACTION = "When I have time,", "I read a book."
 
 
 def load(model=TINY, **options):
-    """Load a translator as the registry does."""
-    values = OPUS_MT.resolved_options(LANGUAGES | options)
-    return opus_mt.load(OPUS_MT, None if model is None else str(model), **values)
+    """Load a translator by its name, as on a command line."""
+    registry = Registry([EntryPoint("opus-mt", "wlk_translate.plugin", "wlk.plugins")])
+    return registry.load_annotator("translator", "opus-mt", model, **LANGUAGES | options)
 
 
 def translated(text, **options):
@@ -48,9 +47,8 @@ class TestRules(TranslatorConformance):
     )
 
     def open(self):
-        """Return the translator by its name, as on a command line."""
-        registry = Registry([EntryPoint("opus-mt", "wlk_translate.plugin", "wlk.plugins")])
-        return registry.load_annotator("translator", f"opus-mt={TINY}", **self.options)
+        """Return a translator."""
+        return load()
 
 
 def test_words_are_translated():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+import gc
 import json
 import logging
 import math
@@ -97,8 +98,6 @@ def _checked_listens(
 )
 @_number("--max-sessions", 100, "Sockets and requests at a time.")
 @_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
-@_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
-@_number("--audio-per-minute-per-key", None, "Seconds of audio of one key in a minute.")
 @_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
 @_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
@@ -155,7 +154,7 @@ def serve(
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
     from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
-    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
+    from wlk_serve.ops.running import Limits  # noqa: PLC0415 -- as above
     from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
 
     routes = installed_routes()
@@ -174,6 +173,7 @@ def serve(
         loaded_service(
             registry,
             settings,
+            max_sessions=allowed.max_sessions,
             diarizer=diarizer,
             diarizer_options=parse_pairs(diarizer_pairs),
             translation=translation,
@@ -182,6 +182,10 @@ def serve(
     ):
 
         def on_ready(bound: int) -> None:
+            # Else the collector of cycles looks at every object of the libraries again and again,
+            # for 30 ms each time, in which everyone waits.
+            gc.collect()
+            gc.freeze()
             place = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
             click.echo(f"{_PROGRAM}: ready on {place}", err=True)
 
@@ -209,11 +213,8 @@ def run() -> None:
 
 
 def _watch(server: Server, drain_seconds: float) -> None:
-    """
-    End this process, for a service manager to start another, where its engine does not return.
-
-    A thread in a call cannot be interrupted, and an orderly end would wait for it.
-    """
+    # A thread in a call cannot be interrupted, and an orderly end would wait for it: the process
+    # ends, for a service manager to start another.
     deadline, hung = math.inf, 0  # checks in a row: a process that was frozen looks hung once
     while True:
         time.sleep(_WATCH_SECONDS)
@@ -226,10 +227,7 @@ def _watch(server: Server, drain_seconds: float) -> None:
 
 
 class _JsonFormatter(logging.Formatter):
-    """Writes a record as one JSON object."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; `message` ends with the traceback, if there is one."""
         line = {"time": self.formatTime(record), "level": record.levelname}
         return json.dumps(line | {"logger": record.name, "message": super().format(record)})
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
+import wave
 
 import pytest
 
@@ -112,3 +115,18 @@ def test_audio_before_its_start_is_an_error(ask, expected, speech):
 
     assert "wrong_order" == Error.from_event(answers[0]).code
     assert [(expected.turns[0], "en")] == transcripts(answers)
+
+
+@pytest.mark.parametrize("mode", ["non_streaming", "streaming"])
+def test_the_benchmark_of_such_servers_finds_no_wrong_word(port, expected, speech, tmp_path, mode):
+    """`wyoming-bench`, unmodified, however it reads a transcript."""
+    with wave.open(str(tmp_path / "command.wav"), "wb") as recording:
+        recording.setparams((1, 2, RATE, 0, "NONE", ""))
+        recording.writeframes(speech(RATE, stop=PAUSE))
+    (tmp_path / "command.txt").write_text(expected.turns[0], encoding="utf-8")
+    command = [sys.executable, "-m", "wyoming_bench.cli", "stt", f"127.0.0.1:{port}"]
+    options = ["--corpus", str(tmp_path), "--mode", mode, "--rounds", "1"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+
+    assert f"[{mode}] ok=1 fail=0" in done.stdout
+    assert "WER=0.0%" in done.stdout

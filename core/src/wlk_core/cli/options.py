@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import attrs
 import click
 
+from wlk_core.untrusted import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
     from wlk_core.annotators import Translator
-    from wlk_core.backend import BackendSpec
+    from wlk_core.backend import Backend, BackendSpec
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
-
-__all__ = ["Choice", "TranslatorChoice", "backend_option", "stream_options", "translator_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -114,7 +114,7 @@ _OPTIONS = (
 
 
 def stream_options(command: F) -> F:
-    """Add the options that choose a backend and run a stream; `Choice` resolves their values."""
+    """Add the options that choose a backend and run a stream; `choose` resolves their values."""
     command = translator_options(command)
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -161,42 +161,52 @@ class TranslatorChoice:
         return opened
 
 
+@attrs.frozen(kw_only=True)
 class Choice:
-    """
-    The checked values of `stream_options`.
+    """What a command transcribes with."""
 
-    Raises:
-        click.UsageError, OptionError, BackendUnavailable: a value that does not fit the others or
-            the backend.
+    registry: Registry
+    settings: Settings
+    task: str = "transcribe"
+    vad: bool | GateParameters = True
+    translation: TranslatorChoice | None = None
 
-    """
+    @property
+    def loading(self) -> str:
+        """What a terminal shows while the backend is loaded."""
+        return printable(f"loading {self.settings.spec.name} {self.settings.model} ...")
 
-    def __init__(
-        self, registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any
-    ) -> None:
-        from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
-
-        self._translation = TranslatorChoice.of(registry, flags)
-        if self._translation is not None and task == "translate":
-            raise click.UsageError("--task translate and --translate-to exclude each other")
-        chosen = {name: flags.pop(name) for name in ("threshold", "silence_seconds", "pre_roll")}
-        gate = {name: value for name, value in chosen.items() if value is not None}
-        if no_vad and gate:
-            raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
-        self.vad: bool | GateParameters = not no_vad
-        if gate:
-            from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
-
-            self.vad = Chosen(**gate)
-        if offline:
-            os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
-        self.task = task
-        self.settings: Settings = choose_settings(registry, **flags)
-        self.settings.spec.check_task(task)
+    def load(self) -> Backend:
+        """Load the backend."""
+        return self.settings.load(self.registry)
 
     def open_translator(self, stack: ExitStack) -> Translator | None:
         """Return a translator that *stack* closes, None where none was chosen."""
-        if self._translation is None:
+        if self.translation is None:
             return None
-        translator = self._translation.open(self.settings.spec, self.settings.language)
+        translator = self.translation.open(self.settings.spec, self.settings.language)
         return stack.enter_context(closing(translator))
+
+
+def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
+    """Return the checked values of `stream_options`."""
+    from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
+
+    translation = TranslatorChoice.of(registry, flags)
+    if translation is not None and task == "translate":
+        raise click.UsageError("--task translate and --translate-to exclude each other")
+    names = ("threshold", "silence_seconds", "pre_roll")
+    gate = {name: value for name in names if (value := flags.pop(name)) is not None}
+    if no_vad and gate:
+        raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
+    vad: bool | GateParameters = not no_vad
+    if gate:
+        from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
+
+        vad = Chosen(**gate)
+    # A variable and not an argument, because the frameworks under the backends read it too.
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    settings = choose_settings(registry, **flags)
+    settings.spec.check_task(task)
+    return Choice(registry=registry, settings=settings, task=task, vad=vad, translation=translation)

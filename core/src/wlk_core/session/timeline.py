@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-__all__ = ["Line", "TextLine", "Timeline", "with_speakers", "with_translations"]
-
 _MIN_SECONDS = 1e-3  # a token without length still overlaps the speaker at its time
 _EARLY_SECONDS = 0.5  # by which engines put the first word of a turn before its sound
 

@@ -6,7 +6,10 @@ The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import deque
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from wlk_core.session import (
@@ -15,8 +18,11 @@ from wlk_core.session import (
     Endpoint,
     Failure,
     HypothesisChange,
+    Marked,
+    SpeakerTurn,
     SpeechStarted,
 )
+from wlk_core.session.timeline import with_speakers
 from wlk_protocol_deepgram.messages import (
     channel_record,
     metadata_fields,
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from wlk_core.session import Event
-    from wlk_core.tokens import ASRToken
+    from wlk_core.tokens import ASRToken, SpeakerSpan
     from wlk_protocol_deepgram.query import ListenQuery
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
@@ -45,6 +51,9 @@ class ListenProtocol:
     text.  Committed words wait for the next ones, or for the end of the utterance, so that the last
     words of an utterance come with `speech_final` or `from_finalize`, where clients look for them.
     Interim results show them at once.
+
+    A diarizer finds speakers after the words, and no message could add them to a final result.  So
+    where speakers are asked for, such a result waits for them, unless a Finalize wants it at once.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -61,6 +70,10 @@ class ListenProtocol:
         self._is_silent = False  # since its endpoint
         self._finalizes = 0  # requests whose answer has not come
         self._speakers: dict[int | str, int] = {}
+        self._speaker_delay = info.card.speaker_delay if query.has_speakers else None
+        self._spans: list[SpeakerSpan] = []  # by start, those that may reach words to come
+        self._held: deque[Event | SegmentEnd] = deque()  # after words whose speakers are not known
+        self._marked = self._decoded = 0.0  # seconds, of the last mark and of its answer
 
     def begin(self) -> list[Message]:
         """Return no message: Deepgram sends none before a result."""
@@ -81,7 +94,20 @@ class ListenProtocol:
         ]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio."""
+        """Apply what happened to the audio, once the speakers of the words before it are known."""
+        if isinstance(event, SpeakerTurn):
+            insort(self._spans, event.span, key=attrgetter("start"))
+        elif isinstance(event, Marked):
+            self._decoded = float(event.name)
+        else:
+            self._held.append(event)
+        waits_no_more = isinstance(event, End | Failure) or (
+            isinstance(event, Endpoint) and event.reason == "commit"
+        )
+        while self._held and (waits_no_more or self._is_due(self._held[0])):
+            yield from self._happen(self._held.popleft())
+
+    def _happen(self, event: Event | SegmentEnd) -> Iterator[Message]:
         match event:
             case SpeechStarted():
                 self._is_silent = False
@@ -92,7 +118,7 @@ class ListenProtocol:
                         "timestamp": rounded(event.start),
                     }
             case Commit():
-                if self._words:
+                if self._words and self._has_speakers():
                     yield self._final(max(token.end for token in self._words))
                 self._words += event.tokens
                 self._last_word_end = max(token.end for token in self._words)
@@ -121,6 +147,7 @@ class ListenProtocol:
         for samples in self._decode(data):
             self._audio.append(samples)
         yield from self._utterance_end(self._audio.seconds)
+        self._ask_for_speakers()
 
     def _apply(self, text: str) -> Iterator[Message]:
         match parse_message(text).get("type"):
@@ -140,6 +167,25 @@ class ListenProtocol:
                     f"expected audio, KeepAlive, Finalize or CloseStream, got {text[:100]!r}",
                     code="invalid_message",
                 )
+
+    def _is_due(self, event: Event | SegmentEnd) -> bool:
+        return not isinstance(event, Endpoint) or not self._words or self._has_speakers()
+
+    def _has_speakers(self) -> bool:
+        """Return whether the speakers of the committed words are known, or none will be."""
+        if self._speaker_delay is None:
+            return True
+        last = self._words[-1]
+        is_spoken = any(span.end > last.start for span in self._spans)
+        return is_spoken or self._decoded >= last.end + self._speaker_delay
+
+    def _ask_for_speakers(self) -> None:
+        # No event would tell that silence follows, or that nobody was found.
+        if self._held and self._words and self._speaker_delay is not None:
+            due = self._words[-1].end + self._speaker_delay
+            if self._marked < due <= self._audio.seconds:
+                self._marked = self._audio.seconds
+                self._audio.mark(str(self._marked))
 
     def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
         self._is_silent = True
@@ -189,6 +235,7 @@ class ListenProtocol:
             from_finalize=from_finalize,
         )
         self._start = end
+        self._spans = [span for span in self._spans if span.end > end]
         return results
 
     def _results(
@@ -217,7 +264,8 @@ class ListenProtocol:
         }
 
     def _channel(self, tokens: Sequence[ASRToken]) -> Message:
-        return channel_record(tokens, self._speakers if self._query.has_speakers else None)
+        spoken = with_speakers(tokens, self._spans)
+        return channel_record(spoken, self._speakers if self._query.has_speakers else None)
 
     def _metadata(self) -> Message:
         fields = metadata_fields(self._info.card, self._info.id, self._audio.seconds)

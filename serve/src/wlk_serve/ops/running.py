@@ -1,4 +1,4 @@
-"""The sessions that run: how many there may be, and how they end before a shutdown."""
+"""What clients may use, and the sessions that run: how they end before a shutdown."""
 
 from __future__ import annotations
 
@@ -8,33 +8,56 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
+import attrs
+
 from wlk_serve.errors import RequestError, shutdown_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_serve.sessions.session import ClientSession
-    from wlk_serve.transcriptions.upload import Upload
+    from wlk_serve.transcriptions.route import Upload
 
-__all__ = ["RunningSessions"]
+__all__ = ["Limits", "RunningSessions"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 30.0  # for the last words of all sessions
 
 
+@attrs.frozen(kw_only=True)
+class Limits:
+    """
+    What clients may use.
+
+    Attributes:
+        max_sessions: sockets and requests at a time.
+        max_sessions_per_key: of them, those of one key; infinity for no limit.
+        max_upload_bytes: the size of a form.
+        max_audio_seconds: the length of a recording; a small file may hold hours.
+        max_session_seconds: how long a socket may last.
+        idle_seconds: how long a client of a socket may send nothing.
+
+    """
+
+    max_sessions: int = 100
+    max_sessions_per_key: float = math.inf
+    max_upload_bytes: int = 1_000_000_000
+    max_audio_seconds: float = 12 * 3600.0
+    max_session_seconds: float = 6 * 3600.0
+    idle_seconds: float = 600.0
+
+
 class RunningSessions:
     """Counts requests and sockets, refuses more than a limit, and drains them."""
 
-    def __init__(self, limit: int, limit_per_key: float = math.inf) -> None:
-        self._limit = limit
-        self._limit_per_key = limit_per_key
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._running: dict[ClientSession | Upload, str] = {}  # with their keys
         self._changed = asyncio.Event()
         self.is_draining = False
 
     def __len__(self) -> int:
-        """Count what runs."""
         return len(self._running)
 
     def check(self, key_id: str = "") -> None:
@@ -47,17 +70,17 @@ class RunningSessions:
         """
         if self.is_draining:
             raise shutdown_error()
-        if len(self._running) >= self._limit:
+        if len(self._running) >= self._limits.max_sessions:
             raise RequestError(
-                f"{self._limit} sessions run, which is the limit; try again later",
+                f"{self._limits.max_sessions} sessions run, which is the limit; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=5,
             )
-        if list(self._running.values()).count(key_id) >= self._limit_per_key:
+        per_key = self._limits.max_sessions_per_key
+        if list(self._running.values()).count(key_id) >= per_key:
             raise RequestError(
-                f"{self._limit_per_key:g} sessions of this key run, which is the limit; "
-                "end one of them first",
+                f"{per_key:g} sessions of this key run, which is the limit; end one of them first",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=5,

@@ -175,7 +175,7 @@ $("start").onclick = toggle;
 $("retry").onclick = () => run?.call("wake");
 $("save").onclick = openDownloads;
 $("window").onclick = openWindow;
-$("options").onclick = () => panel.open();
+$("options").onclick = () => panel.open(key);
 $("source").onchange = changeSource;
 onKeys(
 	{
@@ -183,7 +183,7 @@ onKeys(
 		n: () => follower.newest(),
 		d: openDownloads,
 		c: openWindow,
-		o: () => panel.open(),
+		o: () => panel.open(key),
 		t: () => step("theme", 1, true),
 		"+": () => step("size", 1),
 		"-": () => step("size", -1),

@@ -15,13 +15,16 @@ export class Settings {
 			const label = $(group).appendChild(document.createElement("label"));
 			const field = document.createElement(choices ? "select" : "input");
 			field.name = name;
+			if (name === "language") field.setAttribute("list", "languages");
 			for (const [value, text] of Object.entries(choices ?? {})) field.append(new Option(text, value));
 			label.append(title, field);
 		}
 		this.#form.addEventListener("change", ({ target }) => this.set({ [target.name]: target.value.trim() }));
 	}
 
-	open() {
+	/** Show it, with the languages of the server's model as suggestions once they came. */
+	open(key) {
+		offerLanguages(key).catch(() => {}); // any code can be typed without them
 		for (const name of Object.keys(SETTINGS)) this.#form.elements[name].value = this.current[name];
 		$("options-dialog").showModal();
 	}
@@ -30,6 +33,13 @@ export class Settings {
 		this.current = { ...this.current, ...changes };
 		this.onChange(this.current);
 	}
+}
+
+async function offerLanguages(key) {
+	const answer = await fetch("v1/models", { headers: key ? { authorization: `Bearer ${key}` } : {} });
+	const [model] = (await answer.json()).data;
+	const names = new Intl.DisplayNames([], { type: "language" });
+	$("languages").replaceChildren(...model.wlk.languages.map((code) => new Option(names.of(code), code)));
 }
 
 /** Return what opens the dialog of files; `onClear()` empties the page. */

@@ -24,13 +24,6 @@ _RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token
 
 
 def _open(handshake: Handshake) -> Opening | Resumption:
-    """
-    Return the session that a client asks for.
-
-    Raises:
-        RequestError: the session is refused.
-
-    """
     query, offered = handshake.query, handshake.subprotocols
     subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in offered else None
     number = query.get("wlk_last_seq", "0")

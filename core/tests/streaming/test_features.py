@@ -1,4 +1,4 @@
-"""Loudness of speech: levels, word onsets and the place of a cut."""
+"""Loudness and word onsets, and log-mel frames, which are the same however audio is cut."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import noise, silence
-from wlk_core.streaming import (
-    EnergyContour,
-    loudness,
-    lowest_energy_sample,
-    true_runs,
-)
+from wlk_conformance.testing import noise, silence, tone
+from wlk_core.streaming import EnergyContour, LogMel, loudness, true_runs
 
 RATE = 16_000
 BURSTS = np.concatenate([noise(2.0, level=level, seed=3) for level in (0.01, 1e-4, 0.1, 0.003)])
@@ -53,21 +48,6 @@ def test_true_runs_cover_every_true_flag_once(flags):
 
     assert [index for index, flag in enumerate(flags) if flag] == covered
     assert all(later[0] > run[1] for run, later in pairwise(found))
-
-
-@given(st.integers(0, 4000), st.integers(400, 6000))
-def test_the_lowest_energy_lies_in_the_pause(position, length):
-    """In noise with one silent stretch, the cut is inside that stretch."""
-    rng = np.random.default_rng(position * 10_007 + length)
-    audio = rng.uniform(0.1, 0.5, 4000 + length).astype(np.float32)
-    audio[position : position + 400] = 0.0
-
-    assert position <= lowest_energy_sample(audio, window=320) <= position + 400
-
-
-def test_audio_shorter_than_the_window_is_cut_in_the_middle():
-    """Ten samples have one window of 320 at most, so their middle is the cut."""
-    assert 5 == lowest_energy_sample(np.zeros(10, dtype=np.float32), window=320)
 
 
 @settings(deadline=None, derandomize=True)  # seconds of audio each time
@@ -134,3 +114,37 @@ def test_the_contour_of_a_long_utterance_is_bounded():
 
     assert [4 * 600] * 5 == held
     assert 50 * RATE == contour.samples
+
+
+MEL = LogMel()
+
+
+def test_a_frame_comes_for_every_window_that_fits():
+    """Nothing is padded: 400 samples are one frame, and 160 more another one."""
+    lengths = [len(MEL(silence(1.0)[:samples])) for samples in (0, 399, 400, 559, 560, 16_000)]
+
+    assert [0, 0, 1, 1, 2, 98] == lengths
+
+
+@settings(deadline=None, derandomize=True)  # a second of features each time
+@given(st.integers(0, 60), st.integers(1, 40), st.integers(0, 2**16))
+def test_frames_do_not_depend_on_their_neighbours(first, count, seed):
+    """Any cut of the audio at frames gives the frames of the whole, bit by bit."""
+    audio = noise(1.1, level=0.1, seed=seed)
+    whole = MEL(audio)[first : first + count]
+    alone = MEL(audio[160 * first : 160 * (first + count) + 240])
+
+    np.testing.assert_array_equal(whole, alone)
+
+
+def test_silence_lies_at_the_floor_and_loud_sounds_below_the_ceiling():
+    """Energy of eight decades below the ceiling and less has one value."""
+    assert np.unique(MEL(silence(0.1))) == pytest.approx([(1.5 - 8 + 4) / 4])
+    assert MEL(tone(0.1, hertz=1000.0, level=1.0)).max() > 1.0
+
+
+def test_a_tone_is_loudest_where_it_is():
+    """1 kHz lies at mel 15 of 45.2 on the Slaney scale."""
+    loudest = MEL(tone(0.2, hertz=1000.0)).mean(axis=0).argmax()
+
+    assert 15 / 45.245640471924965 * 129 - 1 == pytest.approx(loudest, abs=1)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import AlignAtt, Word, count_agreed, split_overlap
+from wlk_core.online.local_agreement import count_agreed, split_overlap
+from wlk_core.plugins import AlignAtt, AlignedWord, Word
 
 POLICIES = st.builds(AlignAtt, border_frames=st.integers(0, 30), rewind_frames=st.integers(0, 60))
 FRAMES = st.lists(st.integers(0, 200), max_size=12)
@@ -32,8 +33,8 @@ def test_the_final_tokens_are_those_before_the_first_that_may_change(
         return is_at_border or tokens[index] < farthest - policy.rewind_frames
 
     changing = [index for index in range(len(tokens)) if may_change(index)]
-    later = [frame + shift for frame in tokens]
-    count = policy.count_final(later, frames=frames + shift, last_frame=last_frame + shift)
+    words = [AlignedWord(0.0, 0.0, "", frames=(frame + shift,)) for frame in tokens]
+    count = policy.count_final(words, frames=frames + shift, last_frame=last_frame + shift)
 
     assert min(changing, default=len(tokens)) == count
 

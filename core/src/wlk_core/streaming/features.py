@@ -1,5 +1,5 @@
 """
-Locate word onsets, pauses and good places for cuts by the loudness of the audio.
+What the audio itself shows: its loudness, the edges of words in it, and log-mel frames.
 
 Models place a word to within 0.1 to 0.4 s.  The edges of the sound around that time are exact, so
 plugins move word times to them.  All of them use the thresholds below, in frames of 10 ms.
@@ -9,23 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
+
+from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "FRAME_SAMPLES",
-    "FRAME_SECONDS",
-    "EnergyContour",
-    "background_level",
-    "loud_frames",
-    "loudness",
-    "lowest_energy_sample",
-    "true_runs",
-]
-
-FRAME_SAMPLES = 160  # 10 ms at 16 kHz
+FRAME_SAMPLES = 160  # 10 ms at 16 kHz, also the hop between mel frames
+WINDOW_SAMPLES = 400  # 25 ms at 16 kHz, the window that Whisper introduced
 FRAME_SECONDS = 0.01
 QUIET_DB = 35.0  # sound this far below the loudest moment of a word does not belong to it ...
 QUIET_SHARE = 0.7  # ... or, in noise, sound this share of the way down to the background
@@ -34,6 +27,12 @@ BACKGROUND_PERCENTILE = 10  # of all frames: below speech, above single empty fr
 MAX_WORD = 120  # frames that a word lasts
 PEAK_FRAMES = 60  # the loudest moment of a word lies within this many frames before its end
 PAUSE_FRAMES = 9  # longer than the closures inside most words
+_LEAST = 1e-10  # energy that counts as silence
+_RANGE = 8.0  # decades below the ceiling; everything quieter is raised to that floor
+_LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
+_MAX_MEL = 45.245640471924965  # 8000 Hz on the Slaney scale
+_LOG_STEP = np.log(6.4) / 27  # of the logarithmic part
+_WINDOW = np.hanning(WINDOW_SAMPLES + 1)[:-1]
 
 
 def loudness(audio: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -68,20 +67,6 @@ def true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return every run of true in *flags* as (first, stop)."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def lowest_energy_sample(audio: NDArray[np.float32], *, window: int) -> int:
-    """
-    Return the middle of the *window* samples of *audio* with the least energy.
-
-    The earliest such window wins.  If *audio*, float32[n], is shorter than the window, its middle
-    is returned.
-    """
-    if len(audio) <= window:
-        return len(audio) // 2
-    energy = np.cumsum(np.square(audio, dtype=np.float64))
-    energy = np.concatenate(([0.0], energy))
-    return int(np.argmin(energy[window:] - energy[:-window])) + window // 2
 
 
 class EnergyContour:
@@ -144,3 +129,57 @@ class EnergyContour:
 
     def _frames(self, first: int, stop: int) -> NDArray[np.float32]:
         return self._decibels[first - self._first : stop - self._first]
+
+
+def mel_filters(mels: int) -> NDArray[np.float64]:
+    """
+    Return float64[201, *mels*]: triangles on the Slaney scale from 0 to 8000 Hz, of equal area.
+
+    This is the bank of librosa and of every Whisper implementation (Slaney, "Auditory Toolbox",
+    1998).  It is float64, because some models were trained with these values and others with the
+    values rounded to float32; the caller casts.
+    """
+    edges = np.linspace(0.0, _MAX_MEL, mels + 2)
+    hertz = np.where(
+        edges >= _LINEAR_MELS,
+        1000 * np.exp(_LOG_STEP * (edges - _LINEAR_MELS)),
+        edges * 200 / 3,
+    )
+    bins = np.fft.rfftfreq(WINDOW_SAMPLES, 1 / SAMPLE_RATE)
+    slopes = hertz[:, None] - bins[None, :]
+    widths = np.diff(hertz)[:, None]
+    triangles = np.maximum(0, np.minimum(-slopes[:-2] / widths[:-1], slopes[2:] / widths[1:]))
+    bank: NDArray[np.float64] = (triangles * (2 / (hertz[2:] - hertz[:-2]))[:, None]).T
+    return bank
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LogMel:
+    """Log-mel features under a fixed ceiling, scaled as Whisper scales them."""
+
+    mels: int = 128
+    # The log10 energy of the loudest moment.  It is a constant of the model (1.5 in
+    # arXiv:2602.11298), because a stream cannot wait for its loudest moment.
+    ceiling: float = 1.5
+    _filters: NDArray[np.float64] = attrs.field(init=False, repr=False)
+
+    @_filters.default
+    def _bank(self) -> NDArray[np.float64]:
+        return mel_filters(self.mels)
+
+    def __call__(self, audio: NDArray[np.float32]) -> NDArray[np.float32]:
+        """
+        Return float32[frames, mels] of float32[n]: one mel frame for every window that fits.
+
+        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.
+        """
+        if len(audio) < WINDOW_SAMPLES:
+            return np.zeros((0, self.mels), dtype=np.float32)
+        # Sums are in float64, so that a frame does not depend on how many others are computed with
+        # it.
+        windows = np.lib.stride_tricks.sliding_window_view(audio, WINDOW_SAMPLES)[::FRAME_SAMPLES]
+        spectrum = np.fft.rfft(windows.astype(np.float64) * _WINDOW, axis=1)
+        energy = (spectrum.real**2 + spectrum.imag**2) @ self._filters
+        decades = np.maximum(np.log10(np.maximum(energy, _LEAST)), self.ceiling - _RANGE)
+        frames: NDArray[np.float32] = ((decades + 4.0) / 4.0).astype(np.float32)
+        return frames

@@ -1,8 +1,12 @@
 """
-Read the headers of safetensors files, and compare the sizes in a config with the weights.
+Read the files of a model directory, which anybody may have written: JSON, headers of weights.
+
+msgspec checks JSON against a schema, usually a `msgspec.Struct` with the keys that a program reads;
+its errors name the path of the key.  The value is returned unconverted, because frameworks read
+further keys of it.
 
 Frameworks allocate what a config asks for, so a wrong number could fill the memory before any of
-them compares it with the weights.  The headers give the shapes without the data.
+them compares it with the weights.  The headers of safetensors give the shapes without the data.
 """
 
 from __future__ import annotations
@@ -10,28 +14,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 import math
 import re
+import stat
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import msgspec
 
-from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.json_files import REMEDY, Index, parse_json, read_json_table
+from wlk_core.errors import ModelNotFoundError, WLKError
 from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "LayerCount",
-    "TensorHeader",
-    "TensorSize",
-    "check_sizes",
-    "read_safetensors_header",
-    "read_safetensors_headers",
-    "shard_names",
-    "weight_names",
-]
+# The largest published files beside weights are a tekken.json of 20 MB and a tokenizer.json of 12.
+MAX_BYTES = 32 * 2**20
+REMEDY = "pull the model again"
+
+# Frameworks count sizes in 32 bits, and some keep only the lowest ones of a larger number.
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]  #: a width, or a number of layers
+Index = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]  #: a token id, a layer or a head
 
 WEIGHTS = "model.safetensors"
 MAX_HEADER_BYTES = 16 * 2**20  # of a model of 1.7 billion parameters: 0.1 MB
@@ -40,6 +41,76 @@ ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
     "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
 }  # fmt: skip
+
+
+def read_json(
+    path: Path,
+    schema: Any = dict[str, Any],
+    *,
+    remedy: str = REMEDY,
+    error: type[WLKError] = ModelNotFoundError,
+) -> Any:
+    """
+    Return the value in a JSON file of a model, None if there is no file.
+
+    The file must fit *schema*, a type that msgspec can convert to.  Error messages end with
+    *remedy*.
+
+    Raises:
+        ModelNotFoundError: or *error*: the file cannot be read, is larger than 32 MiB, is damaged,
+            or does not fit *schema*; the message names the file, and the key.
+
+    """
+    content = read_limited(path, remedy=remedy, error=error)
+    if content is None:
+        return None
+    return parse_json(content, schema, name=str(path), remedy=remedy, error=error)
+
+
+def read_json_table(path: Path, schema: Any = dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return the table in a JSON file, an empty one if there is no file; see `read_json`."""
+    return read_json(path, schema, **options) or {}
+
+
+def read_limited(
+    path: Path, *, remedy: str = REMEDY, error: type[WLKError] = ModelNotFoundError
+) -> bytes | None:
+    """Return the bytes of a file beside the weights, None if there is no file; see `read_json`."""
+    try:
+        # Opening a FIFO would block until another process writes to it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise error(f"{path} is invalid: expected a file, got a folder or device; {remedy}")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        reason = failure.strerror or failure
+        raise error(f"{path} cannot be read: {reason}; {remedy}") from failure
+    if len(content) > MAX_BYTES:
+        raise error(f"{path} is damaged: it has more than {MAX_BYTES // 2**20} MiB; {remedy}")
+    return content
+
+
+def parse_json(
+    content: bytes,
+    schema: Any = dict[str, Any],
+    *,
+    name: str,
+    remedy: str = REMEDY,
+    error: type[WLKError] = ModelNotFoundError,
+) -> Any:
+    """Return the value of JSON text; messages of errors, as of `read_json`, begin with *name*."""
+    # msgspec and not cattrs, which converts leniently, knows no ranges and does not name the key.
+    # Ranges are wide, because the weights decide.
+    try:
+        value = msgspec.json.decode(content)
+        msgspec.convert(value, schema)
+    except msgspec.ValidationError as failure:
+        raise error(f"{name} is invalid: {one_line(str(failure))}; {remedy}") from failure
+    except (ValueError, RecursionError) as failure:
+        raise error(f"{name} is damaged: {one_line(str(failure))}; {remedy}") from failure
+    return value
 
 
 class _Tensor(msgspec.Struct):
@@ -98,6 +169,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
         raise ModelNotFoundError(f"{path} cannot be read: {reason}; {REMEDY}") from error
     table = parse_json(content, name=str(path))
     table.pop("__metadata__", None)
+    # No tensor may lie outside of the file, and all of them together hold no more than it does.
     free = data_bytes
     for name, entry in table.items():
         try:

@@ -12,11 +12,14 @@ _GAUDI = (
     "ru-en", "sv-en", "tr-en", "uk-en", "vi-en", "zh-en",
 )  # fmt: skip
 
-#: Repositories by "SOURCE-TARGET".
-MODELS = {pair: f"gaudi/opus-mt-{pair}-ctranslate2" for pair in _GAUDI} | {
+_FOUND = {
+    **{pair: f"gaudi/opus-mt-{pair}-ctranslate2" for pair in _GAUDI},
     **{pair: f"michaelfeil/ct2fast-opus-mt-{pair}" for pair in ("en-es", "en-fr")},
     **{pair: f"ooeoeo/opus-mt-{pair}-ct2-float16" for pair in ("en-ar", "en-it", "en-ru")},
 }
+
+#: Repositories by "SOURCE-TARGET".
+MODELS = dict(sorted(_FOUND.items()))
 
 #: What a model of several target languages calls a language where that is not its code.
 TARGET_TOKENS = {"pt": "por", "zh": "cmn_Hans"}

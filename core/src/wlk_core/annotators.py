@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import attrs
 
-from wlk_core.options import LOADER, NAME, Option, as_tuple, check
+from wlk_core.options import LOADER, NAME, Option, as_tuple, check, resolve_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -150,3 +150,7 @@ class AnnotatorSpec:
     default_model: str | None = None
     model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     requires: Mapping[str, str] = attrs.field(factory=dict)
+
+    def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every option with its value or default; raise OptionError for unknown ones."""
+        return resolve_options(self.options, values, scope="backend", owner=self.name)

@@ -10,10 +10,12 @@ import pytest
 from tiny_models import embedding, segmentation
 from tone_voices import tone, turns_of
 
+from wlk_core.options import resolve_options
 from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_core.registry import Registry
 from wlk_diarize import backend
 from wlk_diarize.engine.networks import OnnxNetworks
+from wlk_diarize.plugin import CLUSTERING
 
 PUBLISHED = "3dspeaker_speech_campplus_sv_zh_en_16k-common_advanced.onnx"
 
@@ -35,9 +37,9 @@ def write(tmp_path):
 
 
 def load(model, **options):
-    """Load the diarizer by its name."""
-    registry = Registry([EntryPoint("clustering", "wlk_diarize.plugin", "wlk.plugins")])
-    return registry.load_annotator("diarizer", "clustering", model, **options)
+    """Load the diarizer as the registry does."""
+    resolved = resolve_options(CLUSTERING.options, options, scope="backend", owner=CLUSTERING.name)
+    return backend.load(CLUSTERING, str(model), **resolved)
 
 
 def test_a_folder_with_both_models_is_a_diarizer(write):

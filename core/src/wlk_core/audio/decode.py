@@ -38,7 +38,6 @@ _FORMATS = (
     "wv,xwma"
 )
 _LAZY_TAGS = 19  # the release of av that decodes a tag when it is read
-
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
 # FFmpeg decodes DSD512, the fastest format, to 2,822,400.  Windows of half a second are built for
 # the rate: a header that claims 2 GHz took 20 GB.
@@ -177,11 +176,12 @@ class _Recording:
     @property
     def seconds(self) -> float | None:
         # Of the sound, else of the whole recording.
-        length = self._container.duration
-        seconds = None if length is None else length / _AV_TIME_BASE
+        length, seconds = self._container.duration, -1.0
         if self._stream.duration is not None and self._stream.time_base is not None:
             seconds = float(self._stream.duration * self._stream.time_base)
-        return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
+        elif length is not None:
+            seconds = length / _AV_TIME_BASE
+        return seconds if seconds >= 0 else None  # a damaged header has less
 
     def pieces(self) -> Iterator[_Piece]:
         last: _Piece | None = None  # of an MP4, whose last frame goes on after its packet ends
@@ -291,10 +291,9 @@ def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
             f"expected samples of up to 32 bits or floats, got {frame.format.name}; "
             "convert the recording to 16-bit wav or flac"
         ) from error
-    samples, count = to_float32(array.reshape(-1)), frame.layout.nb_channels
-    is_planar = frame.format.is_planar
-    channels = samples.reshape(count, -1) if is_planar else samples.reshape(-1, count).T
-    mean: NDArray[np.float32] = channels.mean(axis=0, dtype=np.float32)
+    count, is_planar = frame.layout.nb_channels, frame.format.is_planar
+    samples = to_float32(array.reshape((count, -1) if is_planar else (-1, count)))
+    mean: NDArray[np.float32] = samples.mean(axis=0 if is_planar else 1, dtype=np.float32)
     return mean
 
 
@@ -338,8 +337,7 @@ def may_be_live(audio: object) -> bool:
     """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
     if not isinstance(audio, (str, os.PathLike)):
         return False
-    path = Path(audio)
-    return audio == "-" or path.is_fifo() or path.is_char_device()
+    return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
 
 
 @contextmanager
@@ -353,8 +351,8 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
     open_container: Any = av.open  # whose parameters differ between releases
     # Tags in other encodings than UTF-8 are common, and no tag is used.  Since av 19 one is decoded
     # when it is read.
-    decodes_tags = int(av.__version__.split(".")[0]) < _LAZY_TAGS
-    tags = {"metadata_errors": "replace"} if decodes_tags else {}
+    is_eager = int(av.__version__.split(".")[0]) < _LAZY_TAGS
+    tags = {"metadata_errors": "replace"} if is_eager else {}
     with _reader(path) as reader:
         if reader.is_piped_wave:
             # The header is enough; by default FFmpeg waits for seconds of a live pipe first.

@@ -215,9 +215,9 @@ class Run:
             STOPS.hold()
             # A source that failed has no End with figures, but the work so far.
             self._outcome.stats = self._outcome.stats or self._processor.stats
+            self._processor.close()
             self._each(methodcaller("finish", self._outcome))
             self._view.hide()
-            self._processor.close()
         STOPS.release()
         return self._status
 

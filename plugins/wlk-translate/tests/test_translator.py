@@ -111,9 +111,10 @@ def test_the_context_has_the_translations_that_were_shown():
     assert [[], [Pair(source, source.upper())]] == found
 
 
-def test_other_languages_and_bare_punctuation_are_left_out(engine):
-    """A speaker who changes the language is not translated from the wrong one."""
-    translator = open_translator(engine, source_language="en")
+@pytest.mark.parametrize("languages", [{"source_language": "en"}, {"target_language": "fr"}])
+def test_other_languages_and_bare_punctuation_are_left_out(languages, engine):
+    """A speaker who changes the language is not translated from the wrong one, nor into it."""
+    translator = open_translator(engine, **languages)
     english, french, dots = tokens_of("hello bonjour ...")
     said = [
         attrs.evolve(english, detected_language="en"),

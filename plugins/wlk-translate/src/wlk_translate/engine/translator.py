@@ -58,7 +58,7 @@ class ClauseTranslator:
         engine: translates a clause.
         target_language: the code that translations name.
         source_language: clauses whose tokens were detected as another language are left out; None
-            translates all of them.
+            translates all but those in the target language.
 
     """
 
@@ -132,8 +132,10 @@ class ClauseTranslator:
         return WorkCounters(decoder_forwards=self._calls)
 
     def _is_ours(self, clause: Clause) -> bool:
-        is_foreign = self._source and clause.language and clause.language != self._source
-        return not is_foreign and any(character.isalnum() for character in clause.text)
+        language = clause.language
+        is_source = language in {None, self._source} or self._source is None
+        is_target = language == self._target  # which needs no translation
+        return is_source and not is_target and any(map(str.isalnum, clause.text))
 
     def _next(self) -> list[TranslatedText]:
         clause, call = self._waiting.popleft()
@@ -143,7 +145,8 @@ class ClauseTranslator:
     def _translate(self, clause: Clause, context: deque[Pair], asked: float) -> str:
         self._calls += 1
         text = " ".join(self._engine.translate(clause.text, tuple(context)).split())
-        context.append(Pair(clause.text, text))
+        if text:
+            context.append(Pair(clause.text, text))
         if clause.ends_sentence and not self._engine.spans_sentences:
             context.clear()
         late = time.monotonic() - asked

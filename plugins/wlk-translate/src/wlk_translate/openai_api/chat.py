@@ -93,6 +93,8 @@ def load(
         # Redirects are not followed, because key and text go to the chosen URL only.
         http_client=openai.DefaultHttpxClient(follow_redirects=False, trust_env=not is_local),
     )
+    if url != _DEFAULT_URL:  # those of the environment are for OpenAI, and sent there only
+        client.organization = client.project = None
     source = f" from {NAMES.get(source_language, source_language)}" if source_language else ""
     target = NAMES.get(target_language, target_language)
     engine = ChatModel(client, model, _INSTRUCTIONS.format(source=source, target=target))

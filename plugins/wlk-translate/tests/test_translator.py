@@ -13,7 +13,7 @@ from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_conformance.translators import TranslatorConformance
 from wlk_core.plugins import BackendError
-from wlk_core.session import Commit, End, Failure, Session, Translation
+from wlk_core.session import Commit, End, Endpoint, Failure, Session, Translation
 from wlk_translate.engine import translator as module
 from wlk_translate.engine.translator import ClauseTranslator, Pair
 
@@ -30,7 +30,7 @@ class UpperCase:
 
     def translate(self, text, context):
         """Return the text in capitals."""
-        assert self.is_free.wait(10.0)
+        assert self.is_free.wait(5.0)
         self.asked.append((text, [pair.source for pair in context]))
         if text == self.fails_on:
             raise RuntimeError("out of memory")
@@ -192,8 +192,9 @@ def test_the_last_words_do_not_wait_for_their_translation(engine):
         session.receive(speech)
         session.end_audio()
         steps = []
-        while not any(isinstance(event, Commit) for event in steps):
+        while not any(isinstance(event, Endpoint) for event in steps):
             steps += session.step()
+        assert any(isinstance(event, Commit) for event in steps)
         assert not any(isinstance(event, End) for event in steps)
         engine.is_free.set()
         while session.has_work:

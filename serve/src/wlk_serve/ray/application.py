@@ -14,8 +14,8 @@ from wlk_core.registry import Registry
 from wlk_serve.app import Server
 from wlk_serve.http.admission import Admission, read_keys
 from wlk_serve.models.service import loaded_service
-from wlk_serve.ops.running import Limits
-from wlk_serve.ray import ReplicaSettings
+from wlk_serve.ops.limits import Limits
+from wlk_serve.ray.settings import ReplicaSettings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

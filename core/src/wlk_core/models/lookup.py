@@ -19,10 +19,7 @@ from wlk_core.untrusted import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wlk_core.annotators import AnnotatorSpec
-    from wlk_core.backend import BackendSpec
-
-    Spec = BackendSpec | AnnotatorSpec
+    from wlk_core.options import PluginSpec
 
 CARD = "README.md"  #: of a model, with its licence
 WEIGHTS = (".bin", ".npz", ".safetensors")
@@ -109,12 +106,12 @@ class CachedRepo:
         return next((each for each in found if self.is_complete(each, patterns)), None)
 
 
-def list_models(specs: Iterable[Spec]) -> tuple[Model, ...]:
+def list_models(specs: Iterable[PluginSpec]) -> tuple[Model, ...]:
     """Return the models that *specs* name; never uses the network."""
     return tuple(describe_model(name, spec) for spec in specs for name in spec.models)
 
 
-def describe_model(name: str, spec: Spec) -> Model:
+def describe_model(name: str, spec: PluginSpec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
     name, word = _resolved(name, spec)
     model = Model(
@@ -149,7 +146,7 @@ def describe_model(name: str, spec: Spec) -> Model:
 def locate(
     ref: str,
     *,
-    spec: Spec,
+    spec: PluginSpec,
     bundled: Mapping[str, Path] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     needs: Sequence[str] = ("config.json",),
@@ -194,7 +191,7 @@ def locate(
     return snapshot
 
 
-def pull(ref: str, spec: Spec) -> Model:
+def pull(ref: str, spec: PluginSpec) -> Model:
     """
     Download the newest revision of a model into the cache; a bundled one is returned as it is.
 
@@ -210,7 +207,7 @@ def pull(ref: str, spec: Spec) -> Model:
     return describe_model(ref, spec)
 
 
-def cached_repo(ref: str, spec: Spec) -> CachedRepo:
+def cached_repo(ref: str, spec: PluginSpec) -> CachedRepo:
     """Return the repository of a model that is in the cache, or raise ModelNotFoundError."""
     ref, word = _resolved(ref, spec)
     if word:
@@ -246,7 +243,7 @@ def _missing(directory: Path, needs: Sequence[str]) -> str:
     )
 
 
-def _resolved(ref: str, spec: Spec) -> tuple[str, str | None]:
+def _resolved(ref: str, spec: PluginSpec) -> tuple[str, str | None]:
     """Return *ref*, an alias in the case of *spec*, and where it is: None for the hub."""
     if ref not in spec.models and not Path(ref).exists():  # such as "Tiny.EN"
         ref = next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
@@ -257,7 +254,7 @@ def _resolved(ref: str, spec: Spec) -> tuple[str, str | None]:
     return ref, "local" if is_path or (ref and Path(ref).exists()) else None
 
 
-def _repository(ref: str, spec: Spec) -> str:
+def _repository(ref: str, spec: PluginSpec) -> str:
     repo = spec.models.get(ref, ref)
     if _REPOSITORY.fullmatch(repo):
         return repo
@@ -274,7 +271,7 @@ def _sizes(directory: Path) -> dict[str, int]:
     return {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
 
 
-def _download(ref: str, repo: CachedRepo, spec: Spec) -> Path:
+def _download(ref: str, repo: CachedRepo, spec: PluginSpec) -> Path:
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"

@@ -39,8 +39,8 @@ class Session:
 
     A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
     `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
-    `step` makes at most one call of the processor and returns its events.  One thread at a time may
-    step it.
+    the first four raise StreamClosed once the audio was ended or the session is over.  `step` makes
+    at most one call of the processor and returns its events; one thread at a time may step it.
 
     A call that fails is a `Failure` and is made again by the next step.  After the last attempt
     the failure is final and the session ends; everything committed has been returned before.
@@ -120,7 +120,6 @@ class Session:
         Raises:
             AudioFormatError: another type or shape, NaN or infinity; nothing was changed.
             SessionOverloaded: `max_backlog_seconds` of audio wait; nothing was changed.
-            StreamClosed: `end_audio` was called, or the session is over.
 
         """
         with self._receiving:
@@ -143,7 +142,6 @@ class Session:
 
         Raises:
             ClockError: no number of seconds, negative or longer than a stream may be.
-            StreamClosed: `end_audio` was called, or the session is over.
 
         """
         self._queue.put_silence(seconds, in_samples=True)
@@ -154,10 +152,6 @@ class Session:
 
         The steps commit all of its words and report one `Endpoint`, with or without a gate and
         also where no audio came since the last commit.
-
-        Raises:
-            StreamClosed: `end_audio` was called, or the session is over.
-
         """
         self._queue.put(Command.COMMIT)  # also after another one: each has an endpoint
 
@@ -167,10 +161,6 @@ class Session:
 
         The steps decode it as far as the policy decides without later audio, and commit nothing
         that a policy would not.  A client on another machine so learns what was decoded.
-
-        Raises:
-            StreamClosed: `end_audio` was called, or the session is over.
-
         """
         self._queue.put(name)
 

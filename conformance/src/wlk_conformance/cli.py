@@ -12,8 +12,6 @@ import click
 from wlk_core.cli.main import print_error, usage_line
 from wlk_core.errors import WLKError
 
-__all__ = ["main", "run"]
-
 _PROGRAM = "wlk-conformance"
 _INTERRUPTED = 130  # the status of a program that Ctrl-C ended
 EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_USAGE = 0, 1, 2
@@ -51,15 +49,9 @@ def run() -> None:
 )
 @click.option(
     "--words",
-    type=click.Choice(["digits", "open"]),
-    help="Words that the model recognises, if its spec does not state it: they are compared with "
-    "what was spoken; open are those of --recordings.",
-)
-@click.option(
-    "--recordings",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Recordings for --words open, WAV or FLAC files with a .txt of their words beside each.",
+    metavar="digits|DIR",
+    help="Words that the model recognises, if its spec does not state it: spoken digits, or a "
+    "folder of recordings, WAV or FLAC files with a .txt of their words beside each.",
 )
 @click.option(
     "--rule",
@@ -113,7 +105,6 @@ def main(
     speech: bool,
     is_long: bool,
     words: str | None,
-    recordings: Path | None,
     rules: tuple[str, ...],
     explained: str | None,
     report_path: Path | None,
@@ -136,11 +127,9 @@ def main(
         sys.exit(0)
     if backend is None:
         raise click.UsageError("expected the name of a backend, BACKEND; got none")
-    if (words == "open") is (recordings is None):
-        raise click.UsageError("--words open and --recordings DIR belong together")
-    if recordings is not None:
-        OpenSpeech.read(recordings)  # fails before the backend is loaded
-        words = str(recordings.resolve())
+    if words not in (None, "digits"):
+        OpenSpeech.read(Path(words))  # fails before the backend is loaded
+        words = str(Path(words).resolve())
     if report_path is not None and not report_path.parent.is_dir():
         raise click.BadParameter(f"{report_path.parent} is not a directory", param_hint="--report")
     report, explanations = run_suite(

@@ -12,21 +12,6 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken
     from wlk_core.streaming import Word
 
-__all__ = [
-    "CLOCK_ERROR",
-    "align",
-    "check_clock",
-    "check_same",
-    "check_texts",
-    "check_times",
-    "check_words",
-    "letters",
-    "start_errors",
-    "timed_words",
-    "word_errors",
-    "words_of",
-]
-
 INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
 NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}
 CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples

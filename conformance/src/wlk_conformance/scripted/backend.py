@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["ScriptedBackend", "load", "open_stream"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

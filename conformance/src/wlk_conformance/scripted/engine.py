@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wlk_conformance.scripted.native import DecoderState, Piece
     from wlk_conformance.testing.coded_audio import DetectedToken
 
-__all__ = ["BUFFER_SECONDS", "DIGIT_WORDS", "FRAME_SAMPLES", "POLICY", "ScriptedEngine"]
-
 FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
 POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import chain
 import math
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.sessions.reports import ROUNDING
+from wlk_conformance.sessions.life import ROUNDING
 from wlk_conformance.sessions.session import Violation
 from wlk_core import EPS, ASRToken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from wlk_conformance.sessions.reports import StreamClock
-    from wlk_core import BackendSpec, ChangeSpeaker, Emission
-
-__all__ = ["CommittedTokens", "Speakers", "check_hypothesis"]
+    from wlk_conformance.sessions.life import Life
+    from wlk_core import BackendSpec, ChangeSpeaker, Emission, Transcript
 
 RECENT = 32  # tokens that every call compares again with what they were; the end compares all
 # The rule of a call that commits text although no audio came since the last flush.
@@ -28,12 +25,12 @@ Snapshot = tuple[Any, ...]
 
 
 class CommittedTokens:
-    """The tokens of a stream, with a copy of each to compare it with later."""
+    """The tokens of a life, with a copy of each to compare it with later."""
 
-    def __init__(self, spec: BackendSpec, language: str | None) -> None:
+    def __init__(self, life: Life, spec: BackendSpec, language: str | None) -> None:
+        self._life = life
         self._spec = spec
         self._language = language
-        self._tokens: list[Any] = []
         self._snapshots: list[Snapshot] = []
         self._stable = 0.0
 
@@ -42,50 +39,73 @@ class CommittedTokens:
         """The end of the last committed token."""
         return self._snapshots[-1][1] if self._snapshots else None
 
-    def take(
-        self, emission: Emission, call: str, clock: StreamClock, *, has_audio: bool
-    ) -> Iterator[Violation]:
+    def keep(self, tokens: Iterable[Any]) -> None:
+        """Add *tokens* to the life."""
+        for token in tokens:
+            if isinstance(getattr(token, "start", None), float):
+                self._life.tokens.append(token)
+                self._snapshots.append(_snapshot(token))
+
+    def take(self, emission: Emission, call: str, *, has_audio: bool) -> Iterator[Violation]:
         """Check and keep the tokens of *emission*; `has_audio` since the last flush."""
         if type(emission.committed) is not tuple:
-            yield Violation(
-                "COM-02", f"{call} returned its tokens as {type(emission.committed).__name__}"
-            )
+            kind = type(emission.committed).__name__
+            yield Violation("COM-02", f"{call} returned its tokens as {kind}")
         for token in emission.committed:
-            problem = next(self._problems(token, call, clock, has_audio=has_audio), None)
+            problem = next(self._problems(token, call, has_audio=has_audio), None)
             if problem is not None:
                 yield Violation(*problem)
-            if isinstance(getattr(token, "start", None), float):
-                self._tokens.append(token)
-                self._snapshots.append(_snapshot(token))
+            self.keep([token])
         self._stable = max(self._stable, emission.stable_up_to)
 
     def verify(self, *, is_whole: bool = False) -> Iterator[Violation]:
         """Compare the newest tokens, or all, with what they were when they were returned."""
-        first = 0 if is_whole else max(0, len(self._tokens) - RECENT)
-        for index in range(first, len(self._tokens)):
-            now = _snapshot(self._tokens[index])
-            if now != self._snapshots[index]:
-                message = f"a token was {self._snapshots[index]} when it was returned, later {now}"
+        tokens = self._life.tokens
+        for index in range(0 if is_whole else max(0, len(tokens) - RECENT), len(tokens)):
+            before, now = self._snapshots[index], _snapshot(tokens[index])
+            if now != before:
                 self._snapshots[index] = now
+                message = f"a token was {before} when it was returned, later {now}"
                 yield Violation("COM-02", message)
 
-    def _problems(
-        self, token: Any, call: str, clock: StreamClock, *, has_audio: bool
-    ) -> Iterator[tuple[str, str]]:
+    def check_shown(
+        self, shown: Transcript, *, committed_end: float | None, is_flushed: bool
+    ) -> Iterator[Violation]:
+        """Check what get_buffer returned; `is_flushed` where nothing came since the last flush."""
+        tokens, before = shown.tokens, 0.0
+        if is_flushed and tokens:
+            yield Violation("HYP-03", f"after a flush the hypothesis is {shown.text!r}")
+            return
+        if shown.text != "".join(token.text for token in tokens):
+            yield Violation("COM-03", f"the hypothesis {tokens} reads {shown.text!r}")
+        for token in tokens:
+            where = f"the hypothesis has {_described(token)}"
+            if problem := next(self._misdeclared(token), None):
+                yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
+            elif committed_end is not None and token.start < committed_end - EPS:
+                yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
+            elif token.start < before:
+                yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
+            else:
+                before = token.start
+                continue
+            return
+
+    def _problems(self, token: Any, call: str, *, has_audio: bool) -> Iterator[tuple[str, str]]:
         """Yield the rules that *token* breaks, and how; the first one may cause the others."""
+        clock = self._life.clock
         if not isinstance(token, ASRToken):
             yield "COM-02", f"{call} returned a {type(token).__name__}, expected an ASRToken"
         if not clock.samples:
             rule = "LIFE-05" if call == "finish" else "LIFE-01"
             yield rule, f"{call} committed {token.text!r}, and no audio was inserted"
-        yield from _malformed(token, self._spec, self._language)
         if not has_audio:
             rule = IDLE.get(call, "COM-01")
             yield rule, f"{call} committed {token.text!r}, and no audio came since the last flush"
         recent = [snapshot[:3] for snapshot in self._snapshots[-RECENT:]]
         if token.end > token.start and _snapshot(token)[:3] in recent:
             yield "COM-01", f"{call} committed {_described(token)} again"
-        yield from _outside(token, clock.end)
+        yield from self._misdeclared(token)
         before = self._snapshots[-1][0] if self._snapshots else 0.0
         if token.start < before:
             yield "TIME-02", f"{_described(token)} starts before the last token, at {before:.3f} s"
@@ -96,34 +116,32 @@ class CommittedTokens:
             start, end, rule = pause
             yield rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
 
-
-def _malformed(
-    token: ASRToken, spec: BackendSpec, language: str | None
-) -> Iterator[tuple[str, str]]:
-    if not token.text.strip():
-        yield "COM-03", f"an empty token: {token}"
-    if "\ufffd" in token.text:
-        yield "COM-03", f"U+FFFD in {token}: bytes were not waited for"
-    probability = token.probability
-    if ("probabilities" in spec.capabilities) != (probability is not None):
-        yield "PKG-01", f"{token.text!r} has the probability {probability}; see the capabilities"
-    if probability is not None and not 0 <= probability <= 1:
-        yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"
-    reported = token.detected_language
-    if reported not in {None, *spec.languages}:
-        yield "LANG-01", f"{reported!r} is not a declared language"
-    if language is not None and reported != language:
-        yield "LANG-01", f"{language!r} is forced, {token.text!r} is reported as {reported!r}"
-
-
-def _outside(token: ASRToken, audio_time: float) -> Iterator[tuple[str, str]]:
-    where = f"{_described(token)}, the audio ends at {audio_time:.3f} s"
-    if not math.isfinite(token.start) or not math.isfinite(token.end):
-        yield "TIME-01", f"{token} has no time"
-    if token.start >= audio_time:
-        yield "COM-06", where
-    if not 0 <= token.start <= token.end <= audio_time + EPS:
-        yield "TIME-01", f"{where}; times are seconds"
+    def _misdeclared(self, token: ASRToken) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with *token* whatever came before it."""
+        spec, audio_time = self._spec, self._life.clock.end
+        if not token.text.strip():
+            yield "COM-03", f"an empty token: {token}"
+        if "\ufffd" in token.text:
+            yield "COM-03", f"U+FFFD in {token}: bytes were not waited for"
+        probability = token.probability
+        if ("probabilities" in spec.capabilities) != (probability is not None):
+            text = f"{token.text!r} has the probability {probability}; see the capabilities"
+            yield "PKG-01", text
+        if probability is not None and not 0 <= probability <= 1:
+            yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"
+        reported = token.detected_language
+        if reported not in {None, *spec.languages}:
+            yield "LANG-01", f"{reported!r} is not a declared language"
+        if self._language is not None and reported != self._language:
+            text = f"{self._language!r} is forced, {token.text!r} is reported as {reported!r}"
+            yield "LANG-01", text
+        where = f"{_described(token)}, the audio ends at {audio_time:.3f} s"
+        if not math.isfinite(token.start) or not math.isfinite(token.end):
+            yield "TIME-01", f"{token} has no time"
+        if token.start >= audio_time:
+            yield "COM-06", where
+        if not 0 <= token.start <= token.end <= audio_time + EPS:
+            yield "TIME-01", f"{where}; times are seconds"
 
 
 def _described(token: ASRToken) -> str:
@@ -133,38 +151,6 @@ def _described(token: ASRToken) -> str:
 def _snapshot(token: Any) -> Snapshot:
     names = ("start", "end", "text", "probability", "speaker", "detected_language")
     return tuple(getattr(token, name, None) for name in names)
-
-
-def check_hypothesis(
-    shown: Any,
-    spec: BackendSpec,
-    language: str | None,
-    *,
-    committed_end: float | None,
-    audio_time: float,
-    is_flushed: bool,
-) -> Iterator[Violation]:
-    """Check what get_buffer returned; `is_flushed` where nothing came since the last flush."""
-    tokens = shown.tokens
-    if is_flushed and tokens:
-        yield Violation("HYP-03", f"after a flush the hypothesis is {shown.text!r}")
-        return
-    if shown.text != "".join(token.text for token in tokens):
-        yield Violation("COM-03", f"the hypothesis {tokens} reads {shown.text!r}")
-    before = 0.0
-    for token in tokens:
-        where = f"the hypothesis has {_described(token)}"
-        broken = chain(_malformed(token, spec, language), _outside(token, audio_time))
-        if problem := next(broken, None):
-            yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
-        elif committed_end is not None and token.start < committed_end - EPS:
-            yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
-        elif token.start < before:
-            yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
-        else:
-            before = token.start
-            continue
-        return
 
 
 Speaker = int | str | None

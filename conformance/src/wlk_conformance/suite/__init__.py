@@ -21,8 +21,6 @@ from wlk_core.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BackendConformance", "check_rules", "explain"]
-
 KINDS = {
     "G": "any model",
     "O": "known words",
@@ -101,13 +99,7 @@ def check_rules(ids: Iterable[str]) -> None:
 
 
 def explain(rule_id: str) -> str:
-    """
-    Return what a rule demands, the usual causes of a failure and how to repeat it.
-
-    Raises:
-        OptionError: there is no such rule; the message names those of its family.
-
-    """
+    """Return what a rule demands, the usual causes of a failure and how to repeat it."""
     check_rules([rule_id])
     lines = [rule_id]
     for test, _ in rule_tests(BackendConformance):

@@ -11,19 +11,15 @@ from wlk_conformance.suite.scenes import check_alone, check_spoken
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-__all__ = ["SpeakerRules"]
-
 
 class SpeakerRules:
     """Rules of speaker turns and languages."""
 
     @rule(
         "SPK-01",
+        "new_speaker flushes and drops the tokens",
+        "the clock is set to the time of the change",
         requires="speaker-turns",
-        causes=(
-            "new_speaker flushes and drops the tokens",
-            "the clock is set to the time of the change",
-        ),
     )
     def test_a_turn_returns_every_word(self, wlk: BackendUnderTest) -> None:
         """
@@ -46,11 +42,7 @@ class SpeakerRules:
             driver.finish()
             check_clock(driver.processed_up_to, driver.clock)
 
-    @rule(
-        "SPK-02",
-        requires="speaker-turns",
-        causes=("a reset at a silence drops the speaker",),
-    )
+    @rule("SPK-02", "a reset at a silence drops the speaker", requires="speaker-turns")
     def test_tokens_carry_their_speaker(self, wlk: BackendUnderTest) -> None:
         """Tokens after a turn carry the new speaker, earlier ones the old, across silences."""
         stimulus = wlk.speech(4, seed=3, lead=0.4)
@@ -69,10 +61,8 @@ class SpeakerRules:
 
     @rule(
         "LANG-01",
-        causes=(
-            "a forced language is never reported",
-            "the language is detected anew after a silence",
-        ),
+        "a forced language is never reported",
+        "the language is detected anew after a silence",
     )
     def test_languages_are_declared_codes(self, wlk: BackendUnderTest) -> None:
         """
@@ -87,12 +77,8 @@ class SpeakerRules:
         if not wlk.has("language-forcing"):
             return
         language = "en" if "en" in wlk.spec.languages else wlk.spec.languages[0]
-        driver = wlk.stream(language=language)
-        for _ in range(2):
-            driver.feed(stimulus.audio)
-            driver.silence(6.0)
-        driver.feed(stimulus.audio)
-        driver.finish()
+        audio = stimulus.audio
+        driver = wlk.play(audio, 6.0, audio, 6.0, audio, language=language)
         wlk.require_tokens(driver.tokens, stimulus)
         driver.reset()  # the language is an argument of the stream, in every life of it
         driver.feed(stimulus.audio)
@@ -101,10 +87,10 @@ class SpeakerRules:
 
     @rule(
         "LANG-02",
+        "the model's header scrolls into the text",
         kinds="S",
         tier="speech",
         requires="language-detection",
-        causes=("the model's header scrolls into the text",),
     )
     def test_the_language_is_detected(self, wlk: BackendUnderTest) -> None:
         """

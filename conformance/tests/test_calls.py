@@ -6,7 +6,7 @@ import pytest
 
 from wlk_conformance.calls import CallRecord, Calls, ends_within, threaded
 from wlk_conformance.scripted import SCRIPTED_SPEC
-from wlk_conformance.sessions.monitor import Monitor
+from wlk_conformance.sessions.monitor import Monitor, MonitoredProcessor
 
 
 class Stream:
@@ -21,20 +21,9 @@ class Stream:
         return self.act()
 
 
-class Backend:
-    """A backend of such streams."""
-
-    def __init__(self, act):
-        self.act = act
-
-    def create_processor(self):
-        """Open one."""
-        return Stream(self.act)
-
-
 def opened(act, calls, name):
     """Return a stream whose calls are recorded."""
-    return Monitor(SCRIPTED_SPEC, Backend(act), calls).open(name, {})
+    return MonitoredProcessor(Stream(act), name, None, Monitor(SCRIPTED_SPEC, object(), calls))
 
 
 def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():

@@ -13,8 +13,7 @@ from wlk_conformance.sessions.generate import THEMES, Profile, generate
 from wlk_conformance.sessions.life import Life, StreamClock
 from wlk_conformance.sessions.played_stream import BAD
 from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Tape, Violation
-from wlk_conformance.sessions.shrink import attribute
-from wlk_conformance.sessions.twins import compare
+from wlk_conformance.sessions.shrink import attribute, compare
 from wlk_core import ASRToken
 
 SCRIPTED = Profile(
@@ -134,7 +133,7 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
     files = sorted(path.name for path in under_test.replays.iterdir())
     again = Session.from_json((under_test.replays / files[0]).read_text(encoding="utf-8"))
 
-    assert "LIFE-06" == finding.violation.rule
+    assert "LIFE-06" == finding.rule
     assert ["scripted-LIFE-06.json"] == files
     assert campaign.violation_of(again) is not None
     assert "--replay" in under_test.violations[-1].advice
@@ -192,7 +191,7 @@ def test_a_repeated_word_shrinks_to_its_pauses():
     )  # fmt: skip
     finding = campaign.smallest(drawn, campaign.violation_of(drawn))
 
-    assert "SIL-07" == finding.violation.rule
+    assert "SIL-07" == finding.rule
     assert 3 == sum(action.do == "end_silence" for action in finding.session.actions)
     assert all(action.form == "plain" for action in finding.session.actions)
 

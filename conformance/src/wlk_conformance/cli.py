@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 import shutil
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -98,20 +98,15 @@ def run() -> None:
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(
     backend: str | None,
-    model: str | None,
     policy: str | None,
     options: tuple[str, ...],
     *,
     speech: bool,
     is_long: bool,
     words: str | None,
-    rules: tuple[str, ...],
     explained: str | None,
     report_path: Path | None,
-    time_limit: float,
-    sessions: int | None,
-    seed: int,
-    replay: Path | None,
+    **chosen: Any,
 ) -> NoReturn:
     """
     Test BACKEND, an installed backend, against the contract.
@@ -134,22 +129,16 @@ def main(
         raise click.BadParameter(f"{report_path.parent} is not a directory", param_hint="--report")
     report, explanations = run_suite(
         backend,
-        model=model,
         pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
         tiers=[tier for tier, is_on in (("speech", speech), ("long", is_long)) if is_on],
-        time_limit=time_limit,
-        seed=seed,
-        sessions=sessions,
-        replay=replay,
         words=words,
-        rules=rules,
         progress=_show_progress if sys.stderr.isatty() else None,
+        **chosen,
     )
     for explanation in explanations:
         click.echo(explanation + "\n")
-    click.echo(
-        report.as_table(width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)))
-    )
+    columns = shutil.get_terminal_size((100, 24)).columns
+    click.echo(report.as_table(width=max(60, min(columns, 120))))
     if report_path is not None:
         report.write(report_path)
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_conformance.scripted.engine import DIGIT_WORDS
+from wlk_conformance.scripted import DIGIT_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.compare import words_of
-from wlk_conformance.scripted.engine import DIGIT_WORDS
+from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.testing import (
     CELL_SECONDS,

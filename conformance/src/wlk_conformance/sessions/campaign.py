@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.generate import Profile, generate
-from wlk_conformance.sessions.play import Played, Player
+from wlk_conformance.sessions.play import Player
 from wlk_conformance.sessions.session import Session, Violation
-from wlk_conformance.sessions.shrink import attribute, shrink
-from wlk_conformance.sessions.twins import compare, twins_of
+from wlk_conformance.sessions.shrink import attribute, compare, shrink, twins_of
 from wlk_conformance.side_effects import (
     BRIEF_GRACE,
     CHILD_GRACE,
@@ -51,15 +50,6 @@ FILES = Path("/proc/self/fd")
 RUNNING = "running.json"  # the session being played, because it may hang or end the process
 
 
-@attrs.frozen
-class Finding:
-    """A rule that a session breaks, and the smallest session that breaks it."""
-
-    violation: Violation
-    session: Session
-    drawn_as: str  #: the name of the session from which it was made
-
-
 class Campaign:
     """
     The sessions of one seed on one backend.
@@ -75,8 +65,8 @@ class Campaign:
         self._child_grace = CHILD_GRACE
         self._reported: set[str] = set()  # rules
 
-    def findings(self, count: int) -> Iterator[Finding]:
-        """Play *count* sessions; yield a finding for each that fails, until FAILURES did."""
+    def findings(self, count: int) -> Iterator[Violation]:
+        """Play *count* sessions; yield what each breaks that fails, until FAILURES did."""
         seen: Counter[tuple[str, str]] = Counter()
         alike = ALIKE if self._profile.is_coded else SLOW_ALIKE
         self.violation_of(generate(self._seed, 0, self._profile))  # what is made on first use
@@ -91,8 +81,8 @@ class Campaign:
             if seen.total() == FAILURES:
                 return
 
-    def smallest(self, session: Session, violation: Violation) -> Finding:
-        """Return the finding of a session that fails, made as small as it gets."""
+    def smallest(self, session: Session, violation: Violation) -> Violation:
+        """Return what a session breaks, and the smallest session that breaks it too."""
 
         def same(candidate: Session) -> Violation | None:
             other = self.violation_of(candidate)
@@ -106,8 +96,7 @@ class Campaign:
         latest = same(small)
         if latest is None:
             small, latest = session, violation  # it depends on the sessions before it
-        rule = attribute(latest, small)
-        return Finding(attrs.evolve(latest, rule=rule), small, session.name)
+        return attrs.evolve(latest, rule=attribute(latest, small), session=small)
 
     def violation_of(self, session: Session) -> Violation | None:
         """Play a session; return the first violation, None where every rule holds."""
@@ -124,16 +113,15 @@ class Campaign:
         leaked = list(self._leaked_processes(processes))  # whatever else was found
         return next(iter(violations or leaked), None)
 
-    def report(self, finding: Finding) -> None:
+    def report(self, violation: Violation) -> None:
         """Report the first finding of a rule, and write its session to the folder of replays."""
-        under_test, violation = self._under_test, finding.violation
-        if violation.rule in self._reported:
+        under_test, session = self._under_test, violation.session
+        if session is None or violation.rule in self._reported:
             return
         self._reported.add(violation.rule)
-        path = self._write(f"{under_test.spec.name}-{violation.rule}.json", finding.session)
+        path = self._write(f"{under_test.spec.name}-{violation.rule}.json", session)
         lines = [f"replay: {under_test.command} --replay {path}"] if path else []
-        lines += [f"drawn as {finding.drawn_as}; the calls that are needed:"]
-        lines.append(finding.session.listed())
+        lines += [f"drawn as {session.name}; the calls that are needed:", session.listed()]
         if violation.twin is not None:
             lines += ["the same audio, with other words:", violation.twin.listed()]
         under_test.violations.append(attrs.evolve(violation, advice="\n".join(lines)))
@@ -157,13 +145,13 @@ class Campaign:
             with suppress(OSError):  # sessions that failed stay there
                 folder.rmdir()
 
-    def _play(self, session: Session, backend: Backend) -> Played:
+    def _play(self, session: Session, backend: Backend) -> Player:
         under_test = self._under_test
         source, calls = under_test.speech_source, under_test.calls
         return Player(backend, under_test.spec, source, calls).play(session)
 
     def _differences(
-        self, session: Session, played: Played, backend: Backend
+        self, session: Session, played: Player, backend: Backend
     ) -> Iterator[Violation]:
         """Compare each life of each stream with its twin, where no exact words are known."""
         for stream, lives in () if self._profile.is_coded else sorted(played.lives.items()):

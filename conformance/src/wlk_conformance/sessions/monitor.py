@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.sessions.life import Life
+from wlk_conformance.sessions.life import CommittedTokens, Life, Speakers
 from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
 from wlk_conformance.sessions.session import FLUSHES, Violation
-from wlk_conformance.sessions.tokens import CommittedTokens, Speakers
 from wlk_core import SAMPLE_RATE, Emission
 from wlk_core.errors import AudioFormatError, BackendError, StreamBroken, WLKError
 

@@ -8,8 +8,6 @@ from itertools import chain
 import math
 from typing import TYPE_CHECKING
 
-import attrs
-
 from wlk_conformance.calls import (
     LIMIT,
     RULES_OF_CALLS,
@@ -43,16 +41,8 @@ ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken af
 MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
-@attrs.define
-class Played:
-    """The lives of every stream of a session, and the first violation of each stream."""
-
-    lives: dict[int, list[Life]] = attrs.field(factory=dict)
-    violations: list[Violation] = attrs.field(factory=list)
-
-
 class Player:
-    """Plays one session on one backend."""
+    """Plays one session on one backend; then it has the first violation of each stream."""
 
     def __init__(
         self,
@@ -69,7 +59,17 @@ class Player:
         self._monitor = Monitor(spec, backend, self._recorded)
         self._streams: dict[int, PlayedStream] = {}
 
-    def play(self, session: Session) -> Played:
+    @property
+    def violations(self) -> list[Violation]:
+        """What was found, the first in each stream."""
+        return self._monitor.violations
+
+    @property
+    def lives(self) -> dict[int, list[Life]]:
+        """The lives of every stream, by its number."""
+        return {number: stream.processor.lives for number, stream in self._streams.items()}
+
+    def play(self, session: Session) -> Player:
         """Make every call of *session*, finish and close its streams, and judge their words."""
         if session.vocabulary and isinstance(self._backend, SupportsCodedAudio):
             self._backend.vocabulary = VOCABULARIES[session.vocabulary].words
@@ -91,10 +91,9 @@ class Player:
             self._recorded.action = 0
             self._close_all()
         self._monitor.settle()
-        if not self._monitor.violations:
+        if not self.violations:
             self._judge(session)
-        lives = {number: stream.processor.lives for number, stream in self._streams.items()}
-        return Played(lives, list(self._monitor.violations))
+        return self
 
     def _do(self, action: Action, session: Session) -> None:
         """Make the calls of *action*; one that the stream cannot take any more is left out."""

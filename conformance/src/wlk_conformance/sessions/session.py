@@ -221,4 +221,5 @@ class Violation:
     kind: Kind = "invariant"
     stream: str = ""  #: its name
     twin: Session | None = None  #: for kind "differs", the session whose words are others
+    session: Session | None = None  #: the smallest one that breaks it, where one was played
     advice: str = ""  #: how to repeat it, where a session was found to break the rule

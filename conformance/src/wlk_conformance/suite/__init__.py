@@ -12,8 +12,7 @@ from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules
 from wlk_conformance.suite.sharing import BatchingRules, SharingRules
-from wlk_conformance.suite.silence import SilenceRules
-from wlk_conformance.suite.speakers import SpeakerRules
+from wlk_conformance.suite.silence import SilenceRules, SpeakerRules
 from wlk_conformance.suite.text import HypothesisRules, TextRules
 from wlk_conformance.suite.times import TimeRules
 from wlk_core.errors import OptionError

@@ -60,6 +60,7 @@ def test_a_session_is_the_same_after_a_round_trip_through_json(index):
         '{"version": 2, "name": "x"}',
         '{"version": 2, "name": "x", "tapes": [], "actions": [], "vocabulary": "Klingon"}',
         '{"version": 2, "name": "x", "tapes": [], "actions": [], "habits": ["lies"]}',
+        '{"version": 2, "name": "x", "tapes": [], "actions": [{"do": "open"}]}',
     ],
 )
 def test_another_file_is_no_session(text):

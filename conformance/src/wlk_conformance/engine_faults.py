@@ -27,20 +27,15 @@ class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested,
     """The fault that `EngineFaults` raises in place of an engine, because a test requested it."""
 
 
-class _TimeOutFault(EngineFault, TimeoutError):  # noqa: N818 -- see above
-    """The fault as a client raises it whose server does not answer."""
-
-
-class _ConnectionFault(EngineFault, ConnectionError):  # noqa: N818 -- see above
-    """The fault as a client raises it whose server has gone."""
-
-
-class _AnswerFault(EngineFault, ValueError):  # noqa: N818 -- see above
-    """The fault as a client raises it that cannot parse an answer."""
-
-
-# In turn by the number of the call: a wrapper may catch the errors of its client alone.
-KINDS = (EngineFault, _TimeOutFault, _ConnectionFault, _AnswerFault)
+# In turn by the number of the call, because a wrapper may catch the errors of its client alone: of
+# one whose server does not answer, has gone, or answers what cannot be parsed.
+KINDS = (
+    EngineFault,
+    *(
+        type(f"{kind.__name__}Fault", (EngineFault, kind), {})
+        for kind in (TimeoutError, ConnectionError, ValueError)
+    ),
+)
 
 
 class EngineFaults:

@@ -65,7 +65,7 @@ THEMES: Mapping[str, Theme] = {
     "monologue": Theme(chunks=(16_000, *BIG), seconds=70.0, streams=(2, 2), pauses=0.0, flushes=0.0,
                         turns=0.0, clocks=0.0, refusals=0.0, resets=0.0, habits=0.9),
     "threads": Theme(threads=0.6, holds=0.4, reads=0.4, pauses=0.25, flushes=0.25, chunks=USUAL),
-    "lives": Theme(resets=0.25, chunks=USUAL, seconds=16.0, flushes=0.15),
+    "lives": Theme(resets=0.35, chunks=USUAL, seconds=24.0, flushes=0.15),
     "options": Theme(options=1.0, streams=(2, 3), seconds=8.0),
 }  # fmt: skip
 LONG: Mapping[str, Theme] = {
@@ -241,7 +241,7 @@ class _Draw:
     def _tape(self, seconds: float) -> Tape:
         if not self._profile.is_coded:
             count = max(3, round(1.6 * seconds))
-            return Tape(kind="speech", count=count, seed=self._rng.randrange(1000))
+            return Tape(count=count, seed=self._rng.randrange(1000))
         cells, later, is_sparse = seconds * SAMPLE_RATE / CELL_SAMPLES, 0, self._chance(SPARSE)
         tokens, cell = list[Token](), self._rng.randint(0, 6)
         while cell < cells:

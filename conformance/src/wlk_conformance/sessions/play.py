@@ -134,7 +134,7 @@ class Player:
             except OptionError:
                 options = {}
                 processor = self._monitor.open(name, options)
-        audio = session.tape_of(action.stream).render(self._source).audio
+        audio = session.tapes[action.stream].render(self._source).audio
         self._streams[action.stream] = PlayedStream(processor, audio, options)
 
     def _drain(self, stream: PlayedStream) -> None:
@@ -254,8 +254,8 @@ class Player:
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
         for number, stream in sorted(self._streams.items()):
-            tape = session.tape_of(number)
-            for life in stream.processor.lives if tape.kind == "coded" else ():
+            tape = session.tapes[number]
+            for life in stream.processor.lives if tape.tokens else ():
                 oracle = Oracle(life, tape, vocabulary, session.habits)
                 found = next(chain(oracle.check_tokens(), oracle.check_readings()), None)
                 if found is not None:

@@ -91,15 +91,14 @@ Token = tuple[int, int, int]  # id, first cell and cells
 class Tape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Audio that a stream is fed from its beginning on; zeros follow its end."""
 
-    kind: Literal["coded", "speech"] = "coded"  #: for the tokens listed, or for digits spoken
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[Token, ...] = ()  #: of coded audio, none for spoken digits
     count: int = 0  #: of digits
     seed: int = 0  #: of the digits
     first_sample: int = 0  #: where the audio begins, of what is spoken
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
-        if self.kind == "coded" and isinstance(source, CodedSpeech):
+        if self.tokens and isinstance(source, CodedSpeech):
             tokens = [CodedToken(*token) for token in self.tokens]
             return source.script(tokens, cells=self.cells)
         stimulus = source.speech(self.count or len(self.tokens), seed=self.seed)
@@ -149,7 +148,7 @@ class Session(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=2
 ):
     """
-    Streams of one backend: a tape for each, and the actions in order.
+    Streams of one backend: a tape for each, by its number, and the actions in order.
 
     `vocabulary` names the words of a coded engine, see VOCABULARIES, and `habits` what it imitates,
     see SupportsHabits; both are empty for the engine as it is loaded.
@@ -164,10 +163,8 @@ class Session(
     def __post_init__(self) -> None:
         if self.vocabulary not in ("", *VOCABULARIES) or not set(self.habits) <= set(HABITS):
             raise ValueError(f"an unknown vocabulary or habit: {self.vocabulary}, {self.habits}")
-
-    def tape_of(self, stream: int) -> Tape:
-        """Return the audio of the stream of that number."""
-        return self.tapes[stream % len(self.tapes)]
+        if not all(0 <= action.stream < len(self.tapes) for action in self.actions):
+            raise ValueError("an action of a stream without a tape")
 
     def as_json(self) -> str:
         """Return the session as a JSON document."""

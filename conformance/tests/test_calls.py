@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.calls import CallRecord, Calls, GuardedProcessor, ThreadedCall
+from wlk_conformance.calls import CallRecord, Calls, ends_within, threaded
+from wlk_conformance.scripted import SCRIPTED_SPEC
+from wlk_conformance.sessions.monitor import Monitor, MonitoredProcessor
 
 
 class Stream:
@@ -19,19 +21,24 @@ class Stream:
         return self.act()
 
 
+def opened(act, calls, name):
+    """Return a stream whose calls are recorded."""
+    return MonitoredProcessor(Stream(act), name, None, Monitor(SCRIPTED_SPEC, object(), calls))
+
+
 def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
     """Ctrl-C reaches the main thread alone, so that one in another thread is the backend's."""
 
     def fail():
         raise KeyboardInterrupt
 
-    stream = GuardedProcessor(Stream(fail), Calls(), "stream 1")
-    calling = ThreadedCall(stream.process_iter)
-    assert calling.wait(30.0)
+    stream = opened(fail, Calls(), "stream 1")
+    calling = threaded(stream.process_iter)
+    assert ends_within(30.0, calling)
     with pytest.raises(KeyboardInterrupt):
         stream.process_iter()
 
-    assert "process_iter of stream 1 raised KeyboardInterrupt" == str(calling.error)
+    assert "process_iter of stream 1 raised KeyboardInterrupt" == str(calling.exception())
 
 
 def test_the_record_names_the_call_that_runs(tmp_path):
@@ -41,7 +48,7 @@ def test_the_record_names_the_call_that_runs(tmp_path):
     calls.action = 12
     seen = []
     act = lambda: seen.append(CallRecord.read(path))  # noqa: E731 -- the test's one act
-    GuardedProcessor(Stream(act), calls, "stream 0").process_iter(is_last=True)
+    opened(act, calls, "stream 0").process_iter(is_last=True)
 
     assert (12, "is_last", "stream 0") == (seen[0].action, seen[0].call, seen[0].stream)
     assert "is_last of stream 0, action 12 of the session" == str(seen[0])
@@ -49,6 +56,6 @@ def test_the_record_names_the_call_that_runs(tmp_path):
     assert CallRecord.read(path).moves > seen[0].moves
     assert CallRecord(0) == CallRecord.read(tmp_path / "absent")
     with calls.making("finish", "stream 1"):  # a read during a step ends before the step does
-        GuardedProcessor(Stream(int), calls, "stream 1").stats  # noqa: B018 -- a read is a call
+        opened(int, calls, "stream 1").stats  # noqa: B018 -- a read is a call
 
         assert "finish" == CallRecord.read(path).call

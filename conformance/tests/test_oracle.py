@@ -6,23 +6,24 @@ import pytest
 
 from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
-from wlk_conformance.sessions.oracle import Life, check_life, check_running_text
+from wlk_conformance.sessions.life import Life, StreamClock
+from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.session import VOCABULARIES, Tape, Vocabulary
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import ASRToken
 
 DIGITS = Vocabulary(DIGIT_WORDS)
-TAPE = Tape(tokens=[(1, 0, 3), (2, 5, 3), (3, 10, 3)])
-SHOWN = Tape(tokens=[*TAPE.tokens, (4, 15, 3)])
+TAPE = Tape(tokens=((1, 0, 3), (2, 5, 3), (3, 10, 3)))
+SHOWN = Tape(tokens=(*TAPE.tokens, (4, 15, 3)))
 
 
 def life(*texts, pauses=(), cuts=(), cells=15):
     """Return a finished life that committed *texts* at the times of TAPE, after pauses of 1 s."""
-    finished = Life(is_complete=True, cuts=list(cuts))
+    clock = StreamClock()
     for sample in pauses:
-        finished.clock.add_audio(sample - finished.clock.samples)
-        finished.clock.add_pause(1.0)
-    finished.clock.add_audio(cells * CELL_SAMPLES - finished.clock.samples)
+        clock = clock.after(samples=sample - clock.samples).after(pause=1.0)
+    clock = clock.after(samples=cells * CELL_SAMPLES - clock.samples)
+    finished = Life(clock, cuts=list(cuts), is_complete=True)
     for (_, cell, length), text in zip(TAPE.tokens, texts, strict=False):
         start = cell * CELL_SECONDS + sum(sample <= cell * CELL_SAMPLES for sample in pauses)
         finished.tokens.append(ASRToken(start=start, end=start + length * CELL_SECONDS, text=text))
@@ -31,7 +32,7 @@ def life(*texts, pauses=(), cuts=(), cells=15):
 
 def rules(finished, vocabulary=DIGITS, **how):
     """Return the rules that a life of TAPE breaks."""
-    return [violation.rule for violation in check_life(finished, TAPE, vocabulary, **how)]
+    return [found.rule for found in Oracle(finished, TAPE, vocabulary, **how).check_tokens()]
 
 
 @pytest.mark.parametrize(
@@ -64,11 +65,9 @@ def tokens(*texts, first=0, late=0.0):
 
 def shown_rules(committed, shown, vocabulary=DIGITS, *, cells=20, habits=()):
     """Return the rules that a hypothesis after *committed* tokens breaks."""
-    read = Life()
-    read.clock.add_audio(cells * CELL_SAMPLES)
-    read.tokens += committed
+    read = Life(StreamClock(cells * CELL_SAMPLES), tokens=list(committed))
     read.read(shown)
-    return [v.rule for v in check_running_text(read, SHOWN, vocabulary, habits=habits)]
+    return [found.rule for found in Oracle(read, SHOWN, vocabulary, habits).check_readings()]
 
 
 @pytest.mark.parametrize(
@@ -92,13 +91,11 @@ def test_other_text_is_reported(shown, rule):
 
 def test_a_word_whose_audio_was_not_inserted_is_reported():
     """What is shown is in the audio so far, whatever comes later."""
-    read = Life()
-    read.clock.add_audio(5 * CELL_SAMPLES)
-    read.tokens += tokens("zero")
+    read = Life(StreamClock(5 * CELL_SAMPLES), tokens=[*tokens("zero")])
     read.read(tokens(" one", first=1))
-    read.clock.add_audio(15 * CELL_SAMPLES)
+    read.clock = StreamClock(20 * CELL_SAMPLES)
 
-    assert ["HYP-02"] == [v.rule for v in check_running_text(read, SHOWN, DIGITS)]
+    assert ["HYP-02"] == [found.rule for found in Oracle(read, SHOWN, DIGITS).check_readings()]
 
 
 @pytest.mark.parametrize(("late", "broken"), [(0.0, []), (0.05, []), (0.3, ["TIME-05"])])

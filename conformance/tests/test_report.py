@@ -42,7 +42,6 @@ def report(*rows):
                 outcome=outcome,
                 sentence="It is so.",
                 detail=detail,
-                is_reached=not detail.startswith("not reached: "),
                 is_first=detail == "first",
                 absence=detail if outcome == "n/a" else None,
             )
@@ -156,7 +155,6 @@ def test_a_rule_that_was_not_reached_fails():
             test="test_1",
             status="fail",
             detail="not reached: hung in IN-01",
-            is_reached=False,
         ),
     ]
     result = judged(outcomes_, deviation="declared")

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from wlk_conformance.cli import run
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     run()

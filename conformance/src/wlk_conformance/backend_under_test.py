@@ -14,13 +14,14 @@ from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsDeclaration
 from wlk_conformance.sessions.monitor import Monitor
+from wlk_conformance.sessions.session import Session
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 from wlk_core.options import parse_pairs
-from wlk_core.registry import PluginInfo, Registry
+from wlk_core.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
 
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.sessions.monitor import MonitoredProcessor
-    from wlk_conformance.sessions.session import Session, Violation
+    from wlk_conformance.sessions.session import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
-
-__all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure", "find_backend"]
 
 _T = TypeVar("_T")
 # Models trained on subtitles write "you" or "Thank you." now and then where there is no speech; a
@@ -56,47 +55,35 @@ class BackendUnderTest:
 
     The calls of every stream that a rule opens through it are logged and monitored, and the stream
     is closed when the rule ends.
-
-    Attributes:
-        spec: what the plugin declares, or the loaded backend (see SupportsDeclaration).
-        load: loads it, as `wlk_core.load_backend` does.
-        model: as given, None for the spec's default.
-        options: as given; those of scope "stream", and `language` and `task`, go to the streams.
-        tiers: the tiers to run.
-        entry_point: "module" or "module:attribute" of the plugin, None where it is not installed.
-        words: which words the model recognises, whatever its spec declares: "digits", or a folder
-            of recordings; None to ask the spec.
-        rules: the ids of the rules to run, empty for all.
-        seed: of the generated sessions.
-        sessions: how many are generated; None for the default number.
-        replays: the folder in which sessions that fail are written; None for nowhere.
-        replay: the session to play instead of generated ones.
-        calls: the record of the calls that run.
-        at_finding: called when a session was found to break a rule.
-
     """
 
-    spec: BackendSpec
-    load: Callable[..., Backend]
-    model: str | None = None
+    spec: BackendSpec  #: what the plugin declares, or the loaded backend (see SupportsDeclaration)
+    load: Callable[..., Backend]  #: as `wlk_core.load_backend` does
+    model: str | None = None  #: as given, None for the spec's default
+    #: As given; those of scope "stream", and `language` and `task`, go to the streams.
     options: Mapping[str, Any] = attrs.field(factory=dict)
     tiers: frozenset[str] = frozenset({"contract"})
-    entry_point: str | None = None
+    entry_point: str | None = None  #: of the plugin, None where it is not installed
+    distribution: str = ""  #: that offers it, and its version
+    version: str = ""
+    #: Which words the model recognises, whatever its spec declares: "digits", or a folder of
+    #: recordings; None to ask the spec.
     words: str | None = None
-    rules: frozenset[str] = frozenset()
-    seed: int = 0
-    sessions: int | None = None
-    replays: Path | None = None
-    replay: Session | None = None
-    calls: Calls = attrs.field(factory=Calls)
+    rules: frozenset[str] = frozenset()  #: the ids of those to run, empty for all
+    seed: int = 0  #: of the generated sessions
+    sessions: int | None = None  #: how many are generated; None for the default number
+    replays: Path | None = None  #: the folder for sessions that fail; None for nowhere
+    replay: Session | None = None  #: the one to play instead of generated ones
+    calls: Calls = attrs.field(factory=Calls)  #: those that run
+    #: Called when a session was found to break a rule.
     at_finding: Callable[[], None] = attrs.field(default=lambda: None)
-    notes: list[str] = attrs.field(factory=list, init=False)
+    notes: list[str] = attrs.field(factory=list, init=False)  #: of the rule, for the report
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
     started: list[tuple[psutil.Process, RuleTest]] = attrs.field(factory=list, init=False)
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
-    advice: dict[str, str] = attrs.field(factory=dict, init=False)  #: by rule, from sessions
-    found: set[tuple[str, str]] = attrs.field(factory=set, init=False)  #: rule, advice
+    #: Rules that were reported, and whether a session was.
+    found: set[tuple[str, bool]] = attrs.field(factory=set, init=False)
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
@@ -106,13 +93,7 @@ class BackendUnderTest:
 
     @property
     def backend(self) -> Backend:
-        """
-        The backend, loaded on first use.
-
-        Raises:
-            LoadFailure: the first attempt failed; it is not repeated.
-
-        """
+        """The backend, loaded on first use; LoadFailure if that failed, which is not repeated."""
         if self._backend is None and self._load_error is None:
             try:
                 self._backend = self.load_with()
@@ -137,13 +118,7 @@ class BackendUnderTest:
 
     @property
     def faults(self) -> EngineFaults:
-        """
-        The same.
-
-        Raises:
-            NotApplicable: the backend has no such seam.
-
-        """
+        """The same; NotApplicable where the backend has none."""
         if self.engine_calls is None:
             raise NotApplicable("its engine cannot be made to fail (see SupportsEngineCalls)")
         return self.engine_calls
@@ -153,9 +128,7 @@ class BackendUnderTest:
         """The command that tests this backend."""
         parts = ["wlk-conformance", self.spec.name]
         parts += ["--model", self.model] if self.model is not None else []
-        if self.words is not None:
-            is_open = self.words != "digits"
-            parts += ["--words", *(["open", "--recordings"] if is_open else []), self.words]
+        parts += ["--words", self.words] if self.words is not None else []
         for name, value in self.options.items():
             parts += ["--option", f"{name}={value}"]
         parts += [f"--{tier}" for tier in sorted(self.tiers - {"contract"})]
@@ -281,6 +254,17 @@ class BackendUnderTest:
         driver.end()
         return driver
 
+    def play(self, *parts: NDArray[np.float32] | float, **changes: Any) -> StreamDriver:
+        """Feed a new stream audio, and silences of so many seconds; finish and return it."""
+        driver = self.stream(**changes)
+        for part in parts:
+            if isinstance(part, float):
+                driver.silence(part)
+            else:
+                driver.feed(part)
+        driver.finish()
+        return driver
+
     def solo(self, stimulus: Stimulus) -> tuple[ASRToken, ...]:
         """Return the tokens of *stimulus* in a stream of its own, in chunks of a second; cached."""
         self.log_stimulus(stimulus)
@@ -292,10 +276,8 @@ class BackendUnderTest:
         """
         Return *tokens* if there are any, because a rule about text is not passed by silence.
 
-        Raises:
-            AssertionError: there are none, though the model recognises this speech.
-            NotApplicable: there are none, and whether the model recognises it is not known.
-
+        If there are none, that is an AssertionError where the model is declared to recognise the
+        speech, and NotApplicable where it may not.
         """
         if tokens:
             return tokens
@@ -312,10 +294,6 @@ class BackendUnderTest:
             self._cache[key] = make()
         value: _T = self._cache[key]
         return value
-
-    def note(self, line: str) -> None:
-        """Add *line* to the report of this rule, passed or not."""
-        self.notes.append(line)
 
     @contextmanager
     def opened_elsewhere(self, backend: Backend) -> Iterator[Backend]:
@@ -358,17 +336,15 @@ def find_backend(
     pairs: Iterable[str] = (),
     tiers: Iterable[str] = (),
     rules: Iterable[str] = (),
+    replay: str | None = None,
     **chosen: Any,
-) -> tuple[BackendUnderTest, PluginInfo]:
+) -> BackendUnderTest:
     """
-    Return the installed backend *name*, not yet loaded, and the plugin that offers it.
+    Return the installed backend *name*, not yet loaded; *replay* is the document of a session.
 
-    Options are given by name, as KEY=VALUE strings in *pairs*, or both.
-
-    Raises:
-        BackendUnavailable: it is not installed, or broken.
-        OptionError: a pair sets an option that is unknown or does not take the value.
-
+    Options are given by name, as KEY=VALUE strings in *pairs*, or both.  A backend that is not
+    installed or is broken raises BackendUnavailable, a pair that sets no such option or a document
+    of something else OptionError.
     """
     registry = Registry()
     spec, owner = registry.spec(name), registry.owner(name)
@@ -377,16 +353,18 @@ def find_backend(
     def load(model: str | None = None, **options: Any) -> Backend:
         return registry.load_backend(name, model, **options)
 
-    under_test = BackendUnderTest(
+    return BackendUnderTest(
         spec=spec,
         load=load,
+        distribution=owner.distribution,
+        version=owner.version,
         options={**_options_of(spec, tuple(pairs)), **(options or {})},
         tiers=frozenset({"contract", *tiers}),
         entry_point=next((point.value for point in points if point.name in owner.names), None),
         rules=frozenset(rules),
+        replay=None if replay is None else Session.from_json(replay),
         **chosen,
     )
-    return under_test, owner
 
 
 def _options_of(spec: BackendSpec, pairs: tuple[str, ...]) -> dict[str, Any]:

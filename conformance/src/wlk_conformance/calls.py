@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext
 import mmap
 import os
@@ -20,21 +21,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = [
-    "LIMIT",
-    "CallLog",
-    "CallRecord",
-    "Calls",
-    "Escaped",
-    "GuardedProcessor",
-    "ThreadedCall",
-    "while_held",
-]
-
 RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: of the call that runs, of a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
 LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
+#: The rule that a call breaks which raises without a reason, hangs or ends the process.
+RULES_OF_CALLS = {
+    "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
+    "insert_audio_chunk": "IN-04", "get_buffer": "HYP-01", "process_iter": "IN-05",
+    "is_last": "LIFE-07", "start_silence": "SIL-01", "end_silence": "SIL-03",
+    "new_speaker": "SPK-01", "finish": "LIFE-02", "reset": "LIFE-06", "close": "LIFE-10",
+    "stats": "RES-02",
+}  # fmt: skip
 
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
@@ -97,11 +95,7 @@ class Calls:
         Record a call of the backend while it runs.
 
         A forked copy of the process in which the call returns ends here, because it would go on as
-        a second suite.
-
-        Raises:
-            Escaped: the call raised something other than an Exception.
-
+        a second suite.  What the call raises is Escaped where it is no Exception.
         """
         with self._lock:
             self._numbers += 1
@@ -156,10 +150,17 @@ class CallLog:
     lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=LINES), init=False)
     calls: int = attrs.field(default=0, init=False)
 
-    def note(self, line: str) -> None:
-        """Add a line."""
+    def note(self, name: str, args: tuple[Any, ...], result: object) -> None:
+        """Add the line of a call; a *result* that is a string is what it raised."""
+        text = result if isinstance(result, str) else ""
+        if isinstance(result, Emission):
+            words = (f"{t.text!r}@{t.start:.2f}-{t.end:.2f}" for t in result.committed)
+            times = f"{result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"
+            text = f" -> [{' '.join(words)[:TEXT]}] up to {times}"
+        elif result is not None and not text:
+            text = f" -> {result!r}"
         self.calls += 1
-        self.lines.append(f"  .{line}")
+        self.lines.append(f"  .{name}({', '.join(map(_short, args))}){text}")
 
     def __str__(self) -> str:
         """Return the lines, with the number of those that were dropped."""
@@ -168,94 +169,30 @@ class CallLog:
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
 
 
-class GuardedProcessor:
-    """
-    An online processor whose calls and attributes are recorded, and raise Exceptions only.
+def threaded(call: Callable[[], object]) -> Future[object]:
+    """Make *call* on a new daemon thread; the future has what it returned or raised."""
+    future: Future[object] = Future()
 
-    Its calls are noted in *log* as well, if there is one.
-    """
-
-    def __init__(
-        self, processor: Any, calls: Calls, stream: str, log: CallLog | None = None
-    ) -> None:
-        self._processor = processor
-        self._calls = calls
-        self._stream = stream
-        self._log = log
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the processor; a method is recorded when it is called."""
-        if callable(getattr(type(self._processor), name, None)):
-            value = getattr(self._processor, name)  # a method: nothing of the backend runs yet
-        else:
-            with self._calls.making(name, self._stream):
-                value = getattr(self._processor, name)
-        if name.startswith("_") or not callable(value):
-            return value
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            is_last = name == "process_iter" and any((*args, *kwargs.values()))
-            try:
-                with self._calls.making("is_last" if is_last else name, self._stream):
-                    result = value(*args, **kwargs)
-            except Exception as error:
-                self._note(name, args, kwargs, f" raised {type(error).__name__}: {error}")
-                raise
-            if name != "get_buffer":
-                self._note(name, args, kwargs, result)
-            return result
-
-        return call
-
-    def _note(self, name: str, args: Any, kwargs: Any, result: object) -> None:
-        if self._log is None:
-            return
-        named = (f"{key}={_short(value)}" for key, value in kwargs.items())
-        text = result if isinstance(result, str) else ""  # the exception
-        if isinstance(result, Emission):
-            words = (f"{t.text!r}@{t.start:.2f}-{t.end:.2f}" for t in result.committed)
-            times = f"{result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"
-            text = f" -> [{' '.join(words)[:TEXT]}] up to {times}"
-        elif result is not None and not text:
-            text = f" -> {result!r}"
-        self._log.note(f"{name}({', '.join([*map(_short, args), *named])}){text}")
-
-
-class ThreadedCall:
-    """
-    Make a call on a new daemon thread, from now on.
-
-    What it raises is kept, because an error that leaves a thread is printed and lost.
-    """
-
-    def __init__(self, call: Callable[[], object]) -> None:
-        self._call = call
-        self.error: BaseException | None = None  #: what the call raised
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def wait(self, limit: float | None = None) -> bool:
-        """Wait for the end of the call, *limit* seconds at most; return whether it has ended."""
-        self._thread.join(limit)
-        return not self._thread.is_alive()
-
-    def raise_error(self) -> None:
-        """Raise what the call raised."""
-        if self.error is not None:
-            raise self.error
-
-    def _run(self) -> None:
+    def make() -> None:
         try:
-            self._call()
-        except BaseException as error:  # noqa: BLE001 -- the thread that waits raises or reports it
-            self.error = error
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 -- whoever waits raises or reports it
+            future.set_exception(error)
+
+    threading.Thread(target=make, daemon=True).start()
+    return future
+
+
+def ends_within(seconds: float, *calls: Future[object]) -> bool:
+    """Wait for the end of *calls*, so many *seconds* at most; return whether all have ended."""
+    return not wait(calls, seconds).not_done
 
 
 def while_held(
     call: Callable[[], object],
     act: Callable[[], None],
     held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
-) -> ThreadedCall:
+) -> Future[object]:
     """
     Make *call* on a new thread, and *act* on this one while the engine is *held*.
 
@@ -264,7 +201,7 @@ def while_held(
     """
     begun, go_on = threading.Event(), threading.Event()
 
-    def wait() -> None:
+    def hold() -> None:
         begun.set()
         go_on.wait(LIMIT)
 
@@ -276,14 +213,14 @@ def while_held(
         finally:
             begun.set()
 
-    with nullcontext() if held is None else held(wait):
-        calling = ThreadedCall(make)
+    with nullcontext() if held is None else held(hold):
+        calling = threaded(make)
         try:
             begun.wait(LIMIT)
             act()
         finally:
             go_on.set()
-            calling.wait(LIMIT)
+            ends_within(LIMIT, calling)
     return calling
 
 

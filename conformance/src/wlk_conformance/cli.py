@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 import shutil
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from wlk_core.cli.terminal import print_error, usage_line
 from wlk_core.errors import WLKError
-
-__all__ = ["main", "run"]
 
 _PROGRAM = "wlk-conformance"
 _INTERRUPTED = 130  # the status of a program that Ctrl-C ended
@@ -51,15 +49,9 @@ def run() -> None:
 )
 @click.option(
     "--words",
-    type=click.Choice(["digits", "open"]),
-    help="Words that the model recognises, if its spec does not state it: they are compared with "
-    "what was spoken; open are those of --recordings.",
-)
-@click.option(
-    "--recordings",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Recordings for --words open, WAV or FLAC files with a .txt of their words beside each.",
+    metavar="digits|DIR",
+    help="Words that the model recognises, if its spec does not state it: spoken digits, or a "
+    "folder of recordings, WAV or FLAC files with a .txt of their words beside each.",
 )
 @click.option(
     "--rule",
@@ -106,21 +98,15 @@ def run() -> None:
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(
     backend: str | None,
-    model: str | None,
     policy: str | None,
     options: tuple[str, ...],
     *,
     speech: bool,
     is_long: bool,
     words: str | None,
-    recordings: Path | None,
-    rules: tuple[str, ...],
     explained: str | None,
     report_path: Path | None,
-    time_limit: float,
-    sessions: int | None,
-    seed: int,
-    replay: Path | None,
+    **chosen: Any,
 ) -> NoReturn:
     """
     Test BACKEND, an installed backend, against the contract.
@@ -136,31 +122,23 @@ def main(
         sys.exit(0)
     if backend is None:
         raise click.UsageError("expected the name of a backend, BACKEND; got none")
-    if (words == "open") is (recordings is None):
-        raise click.UsageError("--words open and --recordings DIR belong together")
-    if recordings is not None:
-        OpenSpeech.read(recordings)  # fails before the backend is loaded
-        words = str(recordings.resolve())
+    if words not in (None, "digits"):
+        OpenSpeech.read(Path(words))  # fails before the backend is loaded
+        words = str(Path(words).resolve())
     if report_path is not None and not report_path.parent.is_dir():
         raise click.BadParameter(f"{report_path.parent} is not a directory", param_hint="--report")
     report, explanations = run_suite(
         backend,
-        model=model,
         pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
         tiers=[tier for tier, is_on in (("speech", speech), ("long", is_long)) if is_on],
-        time_limit=time_limit,
-        seed=seed,
-        sessions=sessions,
-        replay=replay,
         words=words,
-        rules=rules,
         progress=_show_progress if sys.stderr.isatty() else None,
+        **chosen,
     )
     for explanation in explanations:
         click.echo(explanation + "\n")
-    click.echo(
-        report.as_table(width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)))
-    )
+    columns = shutil.get_terminal_size((100, 24)).columns
+    click.echo(report.as_table(width=max(60, min(columns, 120))))
     if report_path is not None:
         report.write(report_path)
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)

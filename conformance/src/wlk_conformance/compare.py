@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_conformance.scripted.engine import DIGIT_WORDS
+from wlk_conformance.scripted import DIGIT_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core import ASRToken
     from wlk_core.streaming import Word
-
-__all__ = [
-    "CLOCK_ERROR",
-    "align",
-    "check_clock",
-    "check_same",
-    "check_texts",
-    "check_times",
-    "check_words",
-    "letters",
-    "start_errors",
-    "timed_words",
-    "word_errors",
-    "words_of",
-]
 
 INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
 NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}

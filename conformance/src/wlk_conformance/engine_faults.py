@@ -15,10 +15,9 @@ from wlk_core.plugins import Hypothesis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from wlk_core.online.engine_calls import EngineCalls, EngineRun
-
-__all__ = ["EngineFault", "EngineFaults"]
 
 _NO_CUTS: Mapping[int, float] = MappingProxyType({})
 
@@ -27,20 +26,15 @@ class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested,
     """The fault that `EngineFaults` raises in place of an engine, because a test requested it."""
 
 
-class _TimeOutFault(EngineFault, TimeoutError):  # noqa: N818 -- see above
-    """The fault as a client raises it whose server does not answer."""
-
-
-class _ConnectionFault(EngineFault, ConnectionError):  # noqa: N818 -- see above
-    """The fault as a client raises it whose server has gone."""
-
-
-class _AnswerFault(EngineFault, ValueError):  # noqa: N818 -- see above
-    """The fault as a client raises it that cannot parse an answer."""
-
-
-# In turn by the number of the call: a wrapper may catch the errors of its client alone.
-KINDS = (EngineFault, _TimeOutFault, _ConnectionFault, _AnswerFault)
+# In turn by the number of the call, because a wrapper may catch the errors of its client alone: of
+# one whose server does not answer, has gone, or answers what cannot be parsed.
+KINDS = (
+    EngineFault,
+    *(
+        type(f"{kind.__name__}Fault", (EngineFault, kind), {})
+        for kind in (TimeoutError, ConnectionError, ValueError)
+    ),
+)
 
 
 class EngineFaults:
@@ -110,45 +104,36 @@ class EngineFaults:
                 self._batches.together = count
                 self._batches.arrival.notify_all()
 
-    @contextmanager
-    def failing(self, numbers: Iterable[int], *, after: bool = False) -> Iterator[None]:
+    def failing(
+        self, numbers: Iterable[int], *, after: bool = False
+    ) -> AbstractContextManager[None]:
         """Fail calls, numbered from now on: 1 is the next one; *after* the engine has run."""
         failing = frozenset(self.count + number for number in numbers)
-        if after:
-            self.fail_after = failing
-        else:
-            self.fail_before = failing
-        try:
-            yield
-        finally:
-            self.fail_before = self.fail_after = frozenset()
+        return self._set("fail_after" if after else "fail_before", failing, frozenset())
 
-    @contextmanager
-    def cutting(self, shares: Mapping[int, float]) -> Iterator[None]:
+    def cutting(self, shares: Mapping[int, float]) -> AbstractContextManager[None]:
         """Cut answers short, numbered from now on: 1 is the next one."""
-        self.cut_short = {self.count + number: share for number, share in shares.items()}
-        try:
-            yield
-        finally:
-            self.cut_short = _NO_CUTS
+        cuts = {self.count + number: share for number, share in shares.items()}
+        return self._set("cut_short", cuts, _NO_CUTS)
+
+    def held(self, wait: Callable[[], None]) -> AbstractContextManager[None]:
+        """Run *wait* before each call."""
+        return self._set("before_call", wait, None)
 
     @contextmanager
     def spelling(self, spell: Callable[[str], str]) -> Iterator[list[tuple[str, ...]]]:
         """Spell the words of each answer; yields the list of their texts."""
-        self.spell, self.answers = spell, []
-        try:
+        self.answers = []
+        with self._set("spell", spell, None):
             yield self.answers
-        finally:
-            self.spell = None
 
     @contextmanager
-    def held(self, wait: Callable[[], None]) -> Iterator[None]:
-        """Run *wait* before each call."""
-        self.before_call = wait
+    def _set(self, name: str, value: object, default: object) -> Iterator[None]:
+        setattr(self, name, value)
         try:
             yield
         finally:
-            self.before_call = None
+            setattr(self, name, default)
 
     def hold(self) -> None:
         """Wait as long as a test holds the engine."""
@@ -176,14 +161,14 @@ class EngineFaults:
         return attrs.evolve(answer, words=tuple(words))
 
     def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
-        share = self.cut_short.get(number)
-        if cut is None and isinstance(answer, Hypothesis):
-            cut = _fewer_words
-        if share is None or cut is None:
+        share, has_words = self.cut_short.get(number), isinstance(answer, Hypothesis)
+        if share is None or (cut is None and not has_words):
             return answer
         with self._counting:
             self.cut_count += 1
-        return cut(answer, share)
+        if cut is not None:
+            return cut(answer, share)
+        return attrs.evolve(answer, words=answer.words[: int(share * len(answer.words))])
 
 
 class _HeldBatches(EngineBatches):
@@ -206,10 +191,6 @@ class _HeldBatches(EngineBatches):
         if not self.together:
             super().gather()
         self.arrival.wait_for(lambda: len(self.waiting) >= self.together)
-
-
-def _fewer_words(answer: Any, share: float) -> Any:
-    return attrs.evolve(answer, words=answer.words[: int(share * len(answer.words))])
 
 
 def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.report import Report, RuleResult
     from wlk_conformance.rules import RuleTest, TestOutcome
-    from wlk_core.registry import PluginInfo
 
 # Every pytest run of an environment with the suite imports this module.  Heavy imports stand in the
 # functions below, which run only where there are rules.
@@ -48,7 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @attrs.define(eq=False)
 class _ClassRun:
     under_test: BackendUnderTest
-    owner: PluginInfo
     suite: str
     tests: list[RuleTest]  # those collected, in order
     outcomes: list[TestOutcome] = attrs.field(factory=list)
@@ -57,12 +55,8 @@ class _ClassRun:
     def report(self) -> Report:
         """The report so far."""
         from wlk_conformance.report import Report  # noqa: PLC0415 -- see above
-        from wlk_conformance.rules import rule_tests  # noqa: PLC0415 -- see above
-        from wlk_conformance.suite import BackendConformance  # noqa: PLC0415 -- see above
 
-        # All of them, because a monitor may find that another rule is broken than those collected.
-        tests = [test for test, _ in rule_tests(BackendConformance)]
-        return Report.of(self.under_test, self.owner, tests, self.outcomes, suite=self.suite)
+        return Report.of(self.under_test, self.outcomes, suite=self.suite)
 
     def check(self, outcome: TestOutcome) -> None:
         """Fail the running test, unless a deviation or the pinned suite version excuses it."""
@@ -81,7 +75,7 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     from wlk_conformance.runner import leaked_processes  # noqa: PLC0415 -- see above
 
     suite, chosen = request.cls, request.config.getoption
-    under_test, owner = find_backend(
+    under_test = find_backend(
         suite.backend,
         model=suite.model,
         options=suite.options,
@@ -91,9 +85,9 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         seed=chosen("--wlk-seed"),
         sessions=chosen("--wlk-sessions"),
     )
-    collected = [_declared(item) for item in request.session.items if _class_of(item) is suite]
-    tests = [test for test in collected if test is not None]
-    class_run = _ClassRun(under_test, owner, suite.suite, tests)
+    items = (i for i in request.session.items if isinstance(i, pytest.Function) and i.cls is suite)
+    tests = [test for test in map(_declared, items) if test is not None]
+    class_run = _ClassRun(under_test, suite.suite, tests)
     request.config.stash[_RUNS][suite] = class_run
     yield class_run
     under_test.close()
@@ -152,12 +146,6 @@ def pytest_terminal_summary(
             report.write(Path(path))
 
 
-def _class_of(item: pytest.Item) -> type | None:
-    return item.cls if isinstance(item, pytest.Function) else None
-
-
 def _declared(item: pytest.Item) -> RuleTest | None:
-    if not isinstance(item, pytest.Function):
-        return None
-    declared: RuleTest | None = getattr(item.function, "wlk_rule", None)
+    declared: RuleTest | None = getattr(getattr(item, "function", None), "wlk_rule", None)
     return declared

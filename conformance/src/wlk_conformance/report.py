@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence
+from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, NOT_REACHED, Absence, rule_tests
+from wlk_conformance.suite import BackendConformance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest, TestOutcome
-    from wlk_core.registry import PluginInfo
-
-__all__ = ["Report", "RuleResult", "is_newer", "judge_all"]
 
 Outcome = Literal["pass", "fail", "deviation", "stale", "n/a", "advisory"]
 BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
@@ -28,7 +26,6 @@ REASONS: dict[Absence, str] = {
     "not testable": "the suite cannot",
 }
 PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON document, for ever
-NOT_REACHED = "not reached: "  # begins the detail of a rule that the run did not get to
 
 
 @attrs.frozen(kw_only=True)
@@ -44,9 +41,13 @@ class RuleResult:
     outcome: Outcome
     sentence: str
     detail: str = ""
-    is_reached: bool = True
     absence: Absence | None = None
     is_first: bool = False
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the run got to it."""
+        return not self.detail.startswith(NOT_REACHED)
 
 
 @attrs.frozen(kw_only=True)
@@ -88,20 +89,16 @@ class Report:
 
     @classmethod
     def of(
-        cls,
-        under_test: BackendUnderTest,
-        owner: PluginInfo,
-        tests: Sequence[RuleTest],
-        outcomes: Sequence[TestOutcome],
-        *,
-        suite: str,
+        cls, under_test: BackendUnderTest, outcomes: Sequence[TestOutcome], *, suite: str
     ) -> Report:
-        """Return the judgement of *tests*, which had *outcomes*, by the suite version *suite*."""
+        """Return the judgement of the *outcomes* of tests, by the suite version *suite*."""
         deviations = under_test.spec.deviations
+        # All of them, because a monitor may find that another rule is broken than was tested.
+        tests = [test for test, _ in rule_tests(BackendConformance)]
         return cls(
             backend=under_test.spec.name,
-            distribution=owner.distribution,
-            version=owner.version,
+            distribution=under_test.distribution,
+            version=under_test.version,
             model=under_test.model or under_test.spec.default_model,
             options=under_test.options,
             suite=suite,
@@ -233,7 +230,8 @@ def judge_all(
     for rule, sentence in sentences.items():
         of_rule = [outcome for outcome in outcomes if outcome.rule == rule]
         failed = [outcome for outcome in of_rule if outcome.status == "fail"]
-        is_advisory = all(is_newer(since.get(o.test, MONITORED_SINCE), suite) for o in failed)
+        added = (_version(since.get(outcome.test, MONITORED_SINCE)) for outcome in failed)
+        is_advisory = all(version > _version(suite) for version in added)
         if of_rule:
             deviation = deviations.get(rule)
             results.append(_judge(rule, sentence, of_rule, deviation, is_advisory=is_advisory))
@@ -257,13 +255,14 @@ def _judge(
     failed, passed, absent = (
         [each for each in outcomes if each.status == status] for status in ("fail", "pass", "n/a")
     )
-    is_reached = not failed or any(each.is_reached for each in failed)
+    reached = [each for each in failed if not each.detail.startswith(NOT_REACHED)]
     outcome: Outcome
     absence: Absence | None = None
-    if failed and is_reached and deviation is not None:
+    if reached and deviation is not None:
         outcome, detail = "deviation", deviation
     elif failed:
-        outcome, detail = "advisory" if is_reached and is_advisory else "fail", failed[0].detail
+        outcome = "advisory" if reached and is_advisory else "fail"
+        detail = (reached or failed)[0].detail
     elif passed and deviation is not None:
         outcome, detail = "stale", f"the rule holds; remove the declared deviation: {deviation}"
     elif passed:
@@ -279,15 +278,9 @@ def _judge(
         outcome=outcome,
         sentence=sentence,
         detail=detail,
-        is_reached=is_reached,
         absence=absence,
         is_first=any(each.is_first for each in outcomes),
     )
-
-
-def is_newer(since: str, suite: str) -> bool:
-    """Return whether a rule was added after the suite version *suite*."""
-    return _version(since) > _version(suite)
 
 
 def _version(text: str) -> tuple[int, ...]:

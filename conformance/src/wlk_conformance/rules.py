@@ -10,23 +10,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "BY_RULE",
-    "SUITE_VERSION",
-    "Absence",
-    "NotApplicable",
-    "NotDeclared",
-    "NotSelected",
-    "RuleTest",
-    "Status",
-    "TestOutcome",
-    "Tier",
-    "rule",
-    "rule_ids",
-    "rule_test",
-    "rule_tests",
-]
-
 SUITE_VERSION = "2.0"  #: moves when a rule is added; `since` and a pinned `suite` compare with it
 MONITORED_SINCE = "2.0"  #: what the monitor of every stream finds is advisory to older suites
 
@@ -37,55 +20,32 @@ Status = Literal["pass", "fail", "n/a"]
 Absence = Literal["not declared", "not selected", "not testable"]
 
 BY_RULE = "not selected by --rule"  # the detail of a rule beside those that were
+NOT_REACHED = "not reached: "  # begins the detail of a test that the run did not get to
 
 _Test = TypeVar("_Test", bound="Callable[..., None]")
 
 
 class NotApplicable(Exception):  # noqa: N818 -- an outcome, not a mistake
-    """The rule cannot be tested here; the message explains why."""
+    """The rule cannot be tested here; the message explains why, `absence` is the kind of reason."""
 
-    absence: Absence = "not testable"
-
-
-class NotSelected(NotApplicable):
-    """The rule belongs to a tier that was not selected, or other rules were."""
-
-    absence: Absence = "not selected"
-
-
-class NotDeclared(NotApplicable):
-    """The backend declares not to have what the rule is about; the message names it."""
-
-    absence: Absence = "not declared"
+    def __init__(self, reason: str, absence: Absence = "not testable") -> None:
+        super().__init__(reason)
+        self.absence = absence
 
 
 @attrs.frozen(kw_only=True)
 class RuleTest:
-    """
-    One test of a rule.
+    """One test of a rule."""
 
-    Attributes:
-        id: the rule, such as "SIL-04"; several tests may share it.
-        name: the test method.
-        sentence: its docstring on one line; that of a rule's first test is the rule.
-        since: the suite version that introduced it.
-        kinds: G any model, O needs known words, F needs faults on demand, S known speech.
-        tier: when it runs.
-        requires: the capability without which it does not apply.
-        causes: the usual mistakes, printed with a failure.
-        is_first: its failure makes other rules fail, so it is reported before them.
-
-    """
-
-    id: str
-    name: str
-    sentence: str
-    since: str = "1.0"
-    kinds: str = "G"
+    id: str  #: the rule, such as "SIL-04"; several tests may share it
+    name: str  #: the test method
+    sentence: str  #: its docstring on one line; that of a rule's first test is the rule
+    since: str = "1.0"  #: the suite version that introduced it
+    kinds: str = "G"  #: G any model, O known words, F faults on demand, S known speech
     tier: Tier = "contract"
-    requires: str | None = None
-    causes: tuple[str, ...] = ()
-    is_first: bool = False
+    requires: str | None = None  #: the capability without which it does not apply
+    causes: tuple[str, ...] = ()  #: the usual mistakes, printed with a failure
+    is_first: bool = False  #: it makes other rules fail, so it is reported before them
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +54,7 @@ class TestOutcome:
     The outcome of one test of a rule.
 
     `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
-    test that a hang or a crash kept from running fails and is not reached.
+    test that a hang or a crash kept from running fails, and its detail begins with NOT_REACHED.
     """
 
     __test__ = False  # not collected by pytest, whatever imports it
@@ -104,26 +64,19 @@ class TestOutcome:
     status: Status
     detail: str = ""
     explanation: str = ""
-    is_reached: bool = True
     absence: Absence = "not testable"
     is_first: bool = False
 
     @classmethod
-    def failed(cls, declared: RuleTest, detail: str, *, is_reached: bool = True) -> TestOutcome:
-        """Return a failure without an explanation."""
-        return cls(
-            rule=declared.id,
-            test=declared.name,
-            status="fail",
-            detail=detail,
-            is_reached=is_reached,
-        )
+    def of(cls, declared: RuleTest, status: Status, detail: str, **more: Any) -> TestOutcome:
+        """Return the outcome of the test *declared*."""
+        return cls(rule=declared.id, test=declared.name, status=status, detail=detail, **more)
 
 
-_DECLARED: dict[str, RuleTest] = {}  # the first test of each rule, filled by `rule`
+RULES: dict[str, RuleTest] = {}  #: the first test of each rule, whose sentence is the rule's
 
 
-def rule(rule_id: str, **declaration: Any) -> Callable[[_Test], _Test]:
+def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _Test]:
     """
     Declare a test of the rule *rule_id*; its docstring is the contract's sentence.
 
@@ -132,22 +85,14 @@ def rule(rule_id: str, **declaration: Any) -> Callable[[_Test], _Test]:
 
     def declare(test: _Test) -> _Test:
         sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
-        declared = RuleTest(id=rule_id, name=test.__name__, sentence=sentence, **declaration)
-        _DECLARED.setdefault(rule_id, declared)
+        declared = RuleTest(
+            id=rule_id, name=test.__name__, sentence=sentence, causes=causes, **declaration
+        )
+        RULES.setdefault(rule_id, declared)
         cast("Any", test).wlk_rule = declared
         return test
 
     return declare
-
-
-def rule_ids() -> frozenset[str]:
-    """Return the ids of all rules whose modules have been imported."""
-    return frozenset(_DECLARED)
-
-
-def rule_test(rule_id: str) -> RuleTest:
-    """Return the first test of the rule, whose sentence is the rule's; KeyError if none is."""
-    return _DECLARED[rule_id]
 
 
 def rule_tests(suite: type) -> Iterator[tuple[RuleTest, Callable[..., None]]]:

@@ -10,14 +10,7 @@ import attrs
 
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
-from wlk_conformance.rules import (
-    BY_RULE,
-    NotApplicable,
-    NotDeclared,
-    NotSelected,
-    TestOutcome,
-    rule_test,
-)
+from wlk_conformance.rules import BY_RULE, RULES, NotApplicable, TestOutcome
 from wlk_conformance.sessions.session import Violation
 from wlk_conformance.side_effects import (
     children,
@@ -32,15 +25,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest
-
-__all__ = [
-    "examine",
-    "findings",
-    "judge",
-    "leaked_processes",
-    "not_applicable",
-    "reason_to_skip",
-]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
 RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
@@ -76,15 +60,14 @@ def examine(
     """Run *test* on *under_test* and return its outcome; never raises what a backend raises."""
     reason = reason_to_skip(declared, under_test)
     if reason is not None:
-        return not_applicable(declared, reason)
+        return TestOutcome.of(declared, "n/a", str(reason), absence=reason.absence)
     try:
         _run(declared, test, under_test)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
         return _outcome_of(error, declared, under_test)
-    detail = "; ".join(under_test.notes)
-    return TestOutcome(rule=declared.id, test=declared.name, status="pass", detail=detail)
+    return TestOutcome.of(declared, "pass", "; ".join(under_test.notes))
 
 
 def _run(
@@ -123,17 +106,17 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
     """
     outcomes = []
     for violation in under_test.violations:
-        advice = under_test.advice.get(violation.rule, "")
-        if (violation.rule, advice) in under_test.found:
+        advice = violation.advice
+        if (violation.rule, bool(advice)) in under_test.found:
             continue
-        under_test.found |= {(violation.rule, ""), (violation.rule, advice)}
+        under_test.found |= {(violation.rule, False), (violation.rule, bool(advice))}
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
         # What a monitor found is repeated by the test in which it was found, or by the session.
         repeated = "" if advice else declared.id
         outcome = _failed(
-            rule_test(violation.rule), detail, under_test, after=advice, repeated=repeated
+            RULES[violation.rule], detail, under_test, after=advice, repeated=repeated
         )
         outcomes.append(attrs.evolve(outcome, test=f"monitor of {violation.rule}"))
     return outcomes
@@ -153,34 +136,25 @@ def leaked_processes(under_test: BackendUnderTest) -> list[TestOutcome]:
 def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
     """Return why a test does not apply, as far as that is known without running it."""
     if under_test.replay is not None and declared.name != SESSIONS_TEST:
-        return NotSelected(BY_RULE)
+        return NotApplicable(BY_RULE, "not selected")
     if under_test.rules and declared.id not in under_test.rules:
-        return NotSelected(BY_RULE)
+        return NotApplicable(BY_RULE, "not selected")
     if declared.requires and not under_test.has(declared.requires):
-        return NotDeclared(f"{under_test.spec.name} does not declare {declared.requires}")
+        reason = f"{under_test.spec.name} does not declare {declared.requires}"
+        return NotApplicable(reason, "not declared")
     if declared.tier not in under_test.tiers:
-        return NotSelected(f"part of the {declared.tier} tier: --{declared.tier}")
+        reason = f"part of the {declared.tier} tier: --{declared.tier}"
+        return NotApplicable(reason, "not selected")
     return None
-
-
-def not_applicable(declared: RuleTest, reason: NotApplicable) -> TestOutcome:
-    """Return the outcome of a test that does not apply."""
-    return TestOutcome(
-        rule=declared.id,
-        test=declared.name,
-        status="n/a",
-        detail=str(reason),
-        absence=reason.absence,
-    )
 
 
 def _outcome_of(
     error: BaseException, declared: RuleTest, under_test: BackendUnderTest
 ) -> TestOutcome:
     if isinstance(error, NotApplicable):
-        return not_applicable(declared, error)
+        return TestOutcome.of(declared, "n/a", str(error), absence=error.absence)
     if isinstance(error, LoadFailure):
-        return TestOutcome.failed(declared, f"the backend could not be loaded: {error}")
+        return TestOutcome.of(declared, "fail", f"the backend could not be loaded: {error}")
     is_own = isinstance(error, AssertionError)
     frames = traceback.extract_tb(error.__traceback__)[-1 if is_own else -FRAMES :]
     detail = str(error) or f"does not hold: {frames[-1].line}"
@@ -210,14 +184,9 @@ def _failed(
     if repeated != "":
         parts.append(f"repeat it: {under_test.command} --rule {repeated or declared.id}")
     parts.append(after)
-    return TestOutcome(
-        rule=declared.id,
-        test=declared.name,
-        status="fail",
-        detail=_first_line(detail),
-        explanation="\n".join(parts),
-        is_first=declared.is_first,
-    )
+    explanation, is_first = "\n".join(parts), declared.is_first
+    line = _first_line(detail)
+    return TestOutcome.of(declared, "fail", line, explanation=explanation, is_first=is_first)
 
 
 def _first_line(text: str) -> str:

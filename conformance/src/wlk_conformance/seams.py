@@ -10,19 +10,6 @@ if TYPE_CHECKING:
     from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = [
-    "CHANGES_ITS_MIND",
-    "HABITS",
-    "MOVED_SECONDS",
-    "MOVES_TIMES",
-    "RECENT_SECONDS",
-    "STAYS_UNDECIDED",
-    "SupportsCodedAudio",
-    "SupportsDeclaration",
-    "SupportsEngineCalls",
-    "SupportsHabits",
-]
-
 #: What models do, and an engine that reads coded audio does not do by itself.
 CHANGES_ITS_MIND = "changes its mind"
 MOVES_TIMES = "moves times"

@@ -17,17 +17,6 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = [
-    "BRIEF_GRACE",
-    "CHILD_GRACE",
-    "children",
-    "end_children",
-    "left_running",
-    "network_blocked",
-    "remaining",
-    "standard_output",
-]
-
 STDOUT = 1  # the file descriptor
 #: Parts of the command lines of processes that Python and its frameworks start once and keep.
 KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",

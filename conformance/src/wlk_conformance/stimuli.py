@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.compare import words_of
-from wlk_conformance.scripted.engine import DIGIT_WORDS
+from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.testing import (
     CELL_SECONDS,
@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core import Backend
-
-__all__ = [
-    "CodedSpeech",
-    "DigitSpeech",
-    "Manner",
-    "OpenSpeech",
-    "SpeechSource",
-    "Stimulus",
-    "choose_speech_source",
-    "white_noise",
-]
 
 #: Coded audio, digits, recordings, or digits for a model that may not recognise them.
 Kind = Literal["coded", "digits", "open", "unknown"]
@@ -177,9 +166,7 @@ class OpenSpeech:
         """
         Return the recordings of *folder*: WAV or FLAC files, each with a .txt of its words.
 
-        Raises:
-            OptionError: there are none.
-
+        A folder without any is an OptionError.
         """
         recordings = []
         for path in sorted(path for end in AUDIO for path in folder.glob(f"*{end}")):
@@ -243,6 +230,29 @@ def choose_speech_source(
     if words not in (None, "digits"):
         return OpenSpeech.read(Path(words))
     return DigitSpeech(kind="digits" if words or model in digit_models else "unknown")
+
+
+def bad_audio(samples: int = 1600) -> dict[str, Any]:
+    """Return audio that a stream must refuse, by what is wrong with it."""
+    good = np.full(samples, 0.125, dtype=np.float32)
+    types = ("int8", "int16", "int32", "uint8", "float16", "float64", "complex64", "bool", ">f4")
+    bad: dict[str, Any] = {f"samples of type {name}": good.astype(name) for name in types}
+    for value in (np.nan, np.inf, -np.inf):
+        for where, place in (("start", 0), ("middle", samples // 2), ("end", -1)):
+            bad[f"{value} at the {where}"] = audio = good.copy()
+            audio[place] = value
+    return {
+        **bad,
+        "two channels": np.stack([good, good]),
+        "two columns": np.stack([good, good], axis=1),
+        "one row": good[None],
+        "one column": good[:, None],
+        "a number": good[0],
+        "a list": good.tolist(),
+        "bytes": good.tobytes(),
+        "samples of 1e30": np.full_like(good, 1e30),
+        "integers that were not scaled": (np.arange(samples) % 2000 - 1000).astype(np.float32),
+    }
 
 
 def white_noise(seconds: float, *, seed: int = 0, level: float = 0.01) -> Stimulus:

@@ -19,37 +19,26 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.backend_under_test import find_backend
-from wlk_conformance.calls import CallRecord, Calls
+from wlk_conformance.calls import RULES_OF_CALLS, CallRecord, Calls
 from wlk_conformance.report import Report
-from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_test, rule_tests
-from wlk_conformance.runner import (
-    SESSIONS_TEST,
-    judge,
-    leaked_processes,
-    not_applicable,
-    reason_to_skip,
+from wlk_conformance.rules import (
+    NOT_REACHED,
+    RULES,
+    SUITE_VERSION,
+    RuleTest,
+    TestOutcome,
+    rule_tests,
 )
+from wlk_conformance.runner import SESSIONS_TEST, judge, leaked_processes, reason_to_skip
 from wlk_conformance.sessions.campaign import stopped_session
-from wlk_conformance.sessions.session import Session
 from wlk_conformance.suite import BackendConformance, check_rules
-from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_core.registry import PluginInfo
 
-__all__ = ["RULES_OF_CALLS", "run_suite", "stopped"]
-
-#: The rule that a call breaks that hangs or ends the process.
-RULES_OF_CALLS = {
-    "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
-    "insert_audio_chunk": "IN-04", "get_buffer": "HYP-01", "process_iter": "IN-05",
-    "is_last": "LIFE-07", "start_silence": "SIL-01", "end_silence": "SIL-03",
-    "new_speaker": "SPK-01", "finish": "LIFE-02", "reset": "LIFE-06", "close": "LIFE-10",
-    "stats": "RES-02",
-}  # fmt: skip
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
 #: The files by which the process that runs the suite and the one that watches it know each other.
 CHOSEN, CALLS, EVENTS, PRINTED = "chosen.json", "calls", "events.jsonl", "printed.txt"
@@ -63,16 +52,10 @@ RUNNER = re.compile(
 )
 
 
-def _find(*, replay: str | None, **chosen: Any) -> tuple[BackendUnderTest, PluginInfo]:
-    """Return the backend as it was chosen; *replay* is the JSON document of a session."""
-    session = None if replay is None else Session.from_json(replay)
-    return find_backend(replay=session, **chosen)
-
-
 def work(folder: Path) -> None:
     """Run what `run_suite` chose in this process, and write to *folder* what happens."""
     faulthandler.enable()
-    under_test, _ = _find(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
+    under_test = find_backend(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
     under_test.replays = REPLAYS
     under_test.calls = Calls(folder / CALLS)
     suite = BackendConformance()
@@ -112,19 +95,13 @@ def run_suite(
     session to play instead of everything.  Each failure that no deviation covers is explained,
     causes of others first.
 
-    Raises:
-        BackendUnavailable: the backend is not installed, broken, or could not be loaded.
-        OptionError: an option or a rule is unknown, an option does not take the value, or
-            *replay* does not contain a session.
-
+    A backend that is not installed, is broken or cannot be loaded raises BackendUnavailable; an
+    unknown option or rule, a wrong value and a file without a session raise OptionError.
     """
     check_rules(rules)
     document = None if replay is None else replay.read_text(encoding="utf-8")
     chosen |= {"name": backend, "rules": rules, "replay": document}
-    try:
-        under_test, owner = _find(**chosen)
-    except ValueError as error:
-        raise OptionError(f"--replay {replay}: {error}") from None
+    under_test = find_backend(**chosen)
     with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
         folder = Path(name)
         (folder / CHOSEN).write_text(json.dumps(chosen), encoding="utf-8")
@@ -133,9 +110,8 @@ def run_suite(
         if "refusal" in events[-1]:
             raise BackendUnavailable(events[-1]["refusal"])
         outcomes = [TestOutcome(**event["end"]) for event in events if "end" in event]
-        tests = [test for test, _ in rule_tests(BackendConformance)]
         done = {outcome.test for outcome in outcomes}
-        missing = [test for test in tests if test.name not in done]
+        missing = [t for t, _ in rule_tests(BackendConformance) if t.name not in done]
         outcomes += _unfinished(under_test, missing, ended, folder)
     deviations = under_test.spec.deviations
     explanations = [
@@ -143,8 +119,7 @@ def run_suite(
         for outcome in sorted(outcomes, key=lambda outcome: not outcome.is_first)
         if outcome.explanation and outcome.rule not in deviations
     ]
-    report = Report.of(under_test, owner, tests, outcomes, suite=SUITE_VERSION)
-    return report, explanations
+    return Report.of(under_test, outcomes, suite=SUITE_VERSION), explanations
 
 
 def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], None] | None) -> str:
@@ -198,19 +173,19 @@ def _unfinished(
         if missing:
             stop = stopped(missing[0], ended, running, printed)
         else:  # LIFE-10: it crashed in its exit
-            close = attrs.evolve(rule_test("LIFE-10"), name="exit of the process")
+            close = attrs.evolve(RULES["LIFE-10"], name="exit of the process")
             ended = f"after the last test, when the backend had been closed, {ended}"
             stop = stopped(close, ended, CallRecord(0), printed)
         if missing and missing[0].name == SESSIONS_TEST:
-            replay = stopped_session(REPLAYS, under_test.spec.name, action=running.action)
+            replay = stopped_session(REPLAYS, under_test, action=running.action)
             stop = attrs.evolve(stop, explanation=f"{stop.explanation}\n{replay}".strip())
         yield stop
         ended = f"{ended.partition(':')[0]} in {stop.rule}"
     for test in missing:
         if (reason := reason_to_skip(test, under_test)) is not None:
-            yield not_applicable(test, reason)
+            yield TestOutcome.of(test, "n/a", str(reason), absence=reason.absence)
         elif stop is None or stop.test != test.name:
-            yield TestOutcome.failed(test, f"not reached: {ended}", is_reached=False)
+            yield TestOutcome.of(test, "fail", f"{NOT_REACHED}{ended}")
 
 
 def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
@@ -221,7 +196,7 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     """
     is_session = declared.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
-    broken = rule_test(RULES_OF_CALLS.get(running.call, declared.id))
+    broken = RULES[RULES_OF_CALLS.get(running.call, declared.id)]
     detail = ended
     if running.call:
         detail += f"; {running} is running" if ended.startswith("hung") else f" in {running}"
@@ -229,13 +204,9 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     # What it printed last, without the frames of what runs the tests.
     said = [line for line in printed.splitlines() if line.strip() and not RUNNER.match(line)]
     is_own = broken.id == declared.id and not is_session
-    return TestOutcome(
-        rule=broken.id,
-        test=declared.name if is_own else f"stop in {running.call or 'a session'}",
-        status="fail",
-        detail=detail,
-        explanation="\n".join([*lines, *said[-LINES:]]),
-    )
+    test = declared.name if is_own else f"stop in {running.call or 'a session'}"
+    explanation = "\n".join([*lines, *said[-LINES:]])
+    return TestOutcome.of(attrs.evolve(broken, name=test), "fail", detail, explanation=explanation)
 
 
 def _events(folder: Path) -> list[dict[str, Any]]:

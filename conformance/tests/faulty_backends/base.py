@@ -258,7 +258,7 @@ class FaultyCase:
         under_test.begin_rule()
         with redirect_stdout(io.StringIO()):
             return any(
-                finding.violation.rule == self.rule
+                finding.rule == self.rule
                 for finding in Campaign(under_test, seed=seed).findings(SESSIONS)
             )
 

@@ -15,9 +15,10 @@ from faulty_backends.base import (
     by_tests,
     in_sessions,
 )
+from wlk_conformance import EngineFault
 from wlk_core import Emission
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.plugins import LocalAgreementRecognizer
+from wlk_core.plugins import Hypothesis, LocalAgreementRecognizer
 
 NOTHING = Emission((), 0.0, 0.0)
 
@@ -60,6 +61,27 @@ def takes_time_out_for_silence(stream, error, call):
     if call not in ("process_iter", "is_last") or not isinstance(error.__cause__, TimeoutError):
         raise error
     return NOTHING
+
+
+@by_tests("ERR-01")
+class SwallowsEngineErrors(FaultyBackend):
+    """Takes any error of its engine for an answer without words."""
+
+    def __init__(self):
+        super().__init__()
+        self._open_stream = _open_swallowing
+
+
+def _open_swallowing(engine, config, calls):
+    transcribe = calls.wrap(engine.transcribe)
+
+    def swallow(audio, **options):
+        try:
+            return transcribe(audio, **options)
+        except EngineFault:
+            return Hypothesis(words=())
+
+    return partial(LocalAgreementRecognizer, swallow, language=config.language)
 
 
 @in_sessions("ERR-01")

@@ -100,6 +100,14 @@ class CountsWorkAtSecondFinish(FaultyStream):
         return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) + extra)
 
 
+@by_tests("LIFE-03", on="finish")
+def decodes_again_at_second_finish(stream):
+    """Calls its engine again at a second finish, and commits nothing."""
+    if stream.stream._is_finished:
+        stream.backend.engine_calls.wrap(int)()
+    return FaultyStream.finish(stream)
+
+
 @in_sessions("LIFE-03", on="finish")
 def second_finish_runs_the_model(stream):
     """Runs its engine at a second finish after more than two flushes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from faulty_backends.base import (
     FaultyStream,
     alone,
@@ -245,7 +247,7 @@ class DropsAudioAtEachFlush(FaultyStream):
     dropped = 0
 
     def insert_audio_chunk(self, audio, end_time=None):
-        if self.is_due and len(audio) > self.samples and end_time is None:
+        if self.is_due and np.size(audio) > self.samples and end_time is None:
             self.is_due = False
             self.dropped += self.samples
             audio = audio[self.samples :]

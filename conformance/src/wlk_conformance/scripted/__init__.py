@@ -6,15 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wlk_conformance.scripted.backend import ScriptedBackend
-    from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
+    from wlk_conformance.scripted.backend import DIGIT_WORDS, ScriptedBackend, ScriptedEngine
     from wlk_conformance.scripted.native import END_OF_TEXT_ID
     from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 
 __all__ = ["DIGIT_WORDS", "END_OF_TEXT_ID", "SCRIPTED_SPEC", "ScriptedBackend", "ScriptedEngine"]
 
 # Loaded on first use, because the plugin module lives in this package and must not bring numpy.
-_MODULES = ("plugin", "native", "engine", "backend")
+_MODULES = ("plugin", "native", "backend")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,40 +1,220 @@
-"""ScriptedBackend: streams of every shape over the scripted engine."""
+"""The scripted backend: its engine reads the words of coded audio instead of running a model."""
 
 from __future__ import annotations
 
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+import attrs
 import numpy as np
 
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.scripted.engine import (
-    BUFFER_SECONDS,
-    DIGIT_WORDS,
-    FRAME_SAMPLES,
-    POLICY,
-    ScriptedEngine,
+from wlk_conformance.scripted.native import (
+    NativeRecognizer,
+    cut_step,
+    decode_pieces,
+    decode_step,
+    split_word,
 )
-from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_conformance.testing import CELL_SAMPLES
+from wlk_conformance.seams import (
+    CHANGES_ITS_MIND,
+    MOVED_SECONDS,
+    MOVES_TIMES,
+    RECENT_SECONDS,
+    STAYS_UNDECIDED,
+)
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
 from wlk_core.plugins import (
+    AlignAtt,
     AlignAttRecognizer,
+    AlignedHypothesis,
+    AlignedWord,
+    Hypothesis,
     LoadedBackend,
     LocalAgreementRecognizer,
     LongFormRecognizer,
     ModelNotFoundError,
+    WorkCounters,
 )
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from numpy.typing import NDArray
+
+    from wlk_conformance.scripted.native import DecoderState, Piece
+    from wlk_conformance.testing.coded_audio import DetectedToken
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["ScriptedBackend", "load", "open_stream"]
-
+FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
+FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
+POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
+BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
 P = ParamSpec("P")
 R = TypeVar("R")
+DIGIT_WORDS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
+MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
+_HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
+
+
+def _aligned_word(
+    token: DetectedToken, text: str, *, first_sample: int, samples: int, seed: int = 0
+) -> AlignedWord:
+    """
+    Return *text* aligned with *token*, a piece of it in every frame from the first to the last.
+
+    Frames jitter as attention does, drawn from *seed*, and lie within the *samples* samples of the
+    buffer, which begins at sample *first_sample* of the utterance.
+    """
+    pieces = split_word(text)
+    last_frame = max(0, -(-samples // FRAME_SAMPLES) - 1)
+    frames: list[int] = []
+    for sample in np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist():
+        frame = sample // FRAME_SAMPLES + _jitter(token.id, first_sample + sample, seed=seed)
+        frames.append(min(max(0, frame), last_frame))
+    return AlignedWord(
+        min(frames) * FRAME_SECONDS,
+        (max(frames) + 1) * FRAME_SECONDS,
+        decode_pieces(piece.data for piece in pieces),
+        1.0,
+        frames=tuple(frames),
+    )
+
+
+def _jitter(token: int, sample: int, *, seed: int = 0) -> int:
+    """Return -1, 0 or 1 frames, drawn from *seed*, the token id and its sample in the utterance."""
+    drawn = blake2b(f"{seed}:{token}:{sample}".encode(), digest_size=2).digest()
+    return int.from_bytes(drawn) % 3 - 1
+
+
+@attrs.define
+class ScriptedEngine:
+    """
+    An engine without a model: token *i* of coded audio is the word ``vocabulary[i - 1]``.
+
+    A token is recognised by its first half cell, so that audio which is cut anywhere gives it to
+    exactly one side.  Audio that is not coded is silence.  It has the `habits` of models that are
+    set; see SupportsHabits.
+    """
+
+    vocabulary: Sequence[str] = DIGIT_WORDS
+    habits: frozenset[str] = frozenset()
+
+    @staticmethod
+    def run(requests: Sequence[Callable[[], R]]) -> Sequence[R]:
+        """Answer the requests of several streams, as a model that takes them together."""
+        return [request() for request in requests]
+
+    def transcribe(
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
+    ) -> Hypothesis:
+        """Return the words of *audio*, as LocalAgreement needs them."""
+        del prompt  # a script already has its text
+        words = tuple(
+            Word(
+                self._moved(token, token.start, samples=len(audio)),
+                self._moved(token, token.end, samples=len(audio)),
+                self._undecided_spelling(token, samples=len(audio)),
+                1.0,
+            )
+            for token in self._tokens(audio)
+        )
+        work = WorkCounters(
+            encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
+            decoder_positions=len(words) + 1,
+            decoder_forwards=len(words) + 1,
+            detokenised_ids=len(words),
+        )
+        return Hypothesis(words=words, language=language or "en", work=work)
+
+    def align(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        first_sample: int,
+        remainder_samples: int,
+        context: tuple[AlignedWord, ...],
+        prompt: str,
+        language: str | None,
+        is_last: bool,
+    ) -> AlignedHypothesis:
+        """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
+        del remainder_samples, prompt, is_last  # a script already has its text
+        words = tuple(
+            _aligned_word(
+                token,
+                self._spelling(token, samples=len(audio)),
+                first_sample=first_sample,
+                samples=len(audio),
+                seed=len(audio) if MOVES_TIMES in self.habits else 0,
+            )
+            for token in _after(context, self._tokens(audio))
+        )
+        forced = sum(len(word.frames) for word in context)
+        pieces = sum(len(word.frames) for word in words)
+        work = WorkCounters(
+            encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
+            decoder_positions=forced + pieces + 1,
+            decoder_forwards=pieces + 1,
+            detokenised_ids=pieces,
+        )
+        return AlignedHypothesis(words=words, language=language or "en", work=work)
+
+    def decode_step(
+        self, audio: NDArray[np.float32], state: DecoderState
+    ) -> tuple[tuple[Piece, ...], DecoderState]:
+        """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
+        return decode_step(audio, state, self.vocabulary)
+
+    def _spelling(self, token: DetectedToken, *, samples: int, later: int = 0) -> str:
+        """Return the word of *token* in a buffer of *samples* samples, or one that is *later*."""
+        if CHANGES_ITS_MIND in self.habits and token.end == samples:
+            later += 1
+        return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
+
+    def _undecided_spelling(self, token: DetectedToken, *, samples: int) -> str:
+        """Return the same of a hypothesis that another one has to agree with."""
+        later, recent = 0, RECENT_SECONDS * SAMPLE_RATE
+        if CHANGES_ITS_MIND in self.habits and 0 < samples - token.end < recent:
+            later = 2
+        if STAYS_UNDECIDED in self.habits and samples // SAMPLE_RATE % 2:
+            later += 3
+        return self._spelling(token, samples=samples, later=later)
+
+    def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
+        """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""
+        is_whole = token.end - token.start >= CELL_SAMPLES
+        if MOVES_TIMES in self.habits and is_whole:
+            sample += round(MOVED_SECONDS * SAMPLE_RATE) * _jitter(token.id, sample, seed=samples)
+        return min(max(0, sample), samples) / SAMPLE_RATE
+
+    def _tokens(self, audio: NDArray[np.float32]) -> list[DetectedToken]:
+        return [
+            token
+            for token in read_tokens(audio)
+            if token.id <= len(self.vocabulary)
+            and token.end - token.origin >= _HALF_CELL > token.start - token.origin
+        ]
+
+
+def _after(context: tuple[AlignedWord, ...], tokens: list[DetectedToken]) -> list[DetectedToken]:
+    """
+    Return the tokens after the words of *context*, which the audio begins with.
+
+    A cut may have left too little of the first word to be detected.  Then the first token lies
+    after that word.
+    """
+    count = len(context)
+    if context and tokens:
+        middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
+        count -= middle > context[0].end
+    return tokens[count:]
 
 
 class ScriptedBackend(LoadedBackend[ScriptedEngine]):

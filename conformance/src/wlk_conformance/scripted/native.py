@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "DELAY_STEPS",
-    "END_OF_TEXT_ID",
-    "DecoderState",
-    "NativeRecognizer",
-    "Piece",
-    "cut_step",
-    "decode_pieces",
-    "decode_step",
-    "split_word",
-]
-
 DELAY_STEPS = 6  # 0.48 s, a usual delay of models with delayed streams
 CONTEXT_PIECES = 96  # the decoder ends its text by itself after so many pieces
 LOOP_TIMES, LOOP_PIECES = 6, 12  # so many repeats of an n-gram of so many pieces are a loop

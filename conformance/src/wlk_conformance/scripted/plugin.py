@@ -12,8 +12,6 @@ from wlk_core.standard_options import TICK_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SCRIPTED_SPEC", "wlk_backends"]
-
 SCRIPTED_SPEC = BackendSpec(
     name="scripted",
     api=API_VERSION,

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.calls import CallLog, Calls, GuardedProcessor
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.sessions.reports import FLUSHES, Counters, Failures, ReportedTimes, StreamClock
-from wlk_conformance.sessions.session import Violation
-from wlk_conformance.sessions.tokens import CommittedTokens, Speakers, check_hypothesis
+from wlk_conformance.sessions.life import CommittedTokens, Life, Speakers
+from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
+from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core import SAMPLE_RATE, Emission
-from wlk_core.errors import AudioFormatError, BackendError, WLKError
+from wlk_core.errors import AudioFormatError, BackendError, StreamBroken, WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
+    from wlk_conformance.calls import CallLog, Calls
     from wlk_core import Backend, BackendSpec
-
-__all__ = ["Monitor", "MonitoredProcessor"]
 
 
 @attrs.define
@@ -35,6 +33,8 @@ class _Span:
 
 @attrs.frozen(kw_only=True)
 class _Entry:
+    """What was so when an exclusive call began."""
+
     audio_time: float
     samples: int
     inserts: int
@@ -52,9 +52,9 @@ class Monitor:
 
     def __init__(self, spec: BackendSpec, backend: Backend, calls: Calls) -> None:
         self.spec = spec
+        self.calls = calls
         self.violations: list[Violation] = []
         self._backend = backend
-        self._calls = calls
         self._engine_calls = EngineFaults.of_backend(backend)
         self._streams: list[MonitoredProcessor] = []
         self._running = self._entered = 0  # calls of any stream
@@ -64,10 +64,9 @@ class Monitor:
         self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
     ) -> MonitoredProcessor:
         """Open a stream of the backend, whose calls are monitored, recorded, and noted in *log*."""
-        with self._calls.making("create_processor", name):
+        with self.calls.making("create_processor", name):
             processor = self._backend.create_processor(**arguments)
-        guarded = GuardedProcessor(processor, self._calls, name, log)
-        stream = MonitoredProcessor(guarded, name, arguments.get("language"), self)
+        stream = MonitoredProcessor(processor, name, arguments.get("language"), self, log)
         self._streams.append(stream)
         return stream
 
@@ -110,13 +109,27 @@ class Monitor:
 
 
 class MonitoredProcessor:
-    """An online processor whose calls are checked; it returns and raises what the other does."""
+    """
+    An online processor whose calls are recorded and checked, and noted in *log* if there is one.
 
-    def __init__(self, processor: Any, name: str, language: str | None, monitor: Monitor) -> None:
+    They return and raise what those of the processor do, but for Escaped; see Calls.  The attribute
+    `lives` has what came since it was opened and at each reset.
+    """
+
+    def __init__(
+        self,
+        processor: Any,
+        name: str,
+        language: str | None,
+        monitor: Monitor,
+        log: CallLog | None = None,
+    ) -> None:
         self.name = name
         self.language = language
+        self.lives: list[Life] = []
         self._processor = processor
         self._monitor = monitor
+        self._log = log
         self._is_closed = False
         self._running = 0  # exclusive calls
         self._calls = 0  # of any kind that can change the hypothesis
@@ -125,60 +138,48 @@ class MonitoredProcessor:
         self._begin()
 
     def _begin(self, *, is_reset: bool = False) -> None:
-        self._clock = StreamClock()
-        self._tokens = CommittedTokens(self._monitor.spec, self.language)
-        self._times = ReportedTimes()
+        self.life = Life()
+        self.lives.append(self.life)
+        self.times = ReportedTimes()
+        self._tokens = CommittedTokens(self.life, self._monitor.spec, self.language)
         self._speakers = Speakers(is_reset=is_reset)
         self._counters = Counters()
         self._failures = Failures()
-        self._is_finished = False
         self._was_failed = False  # the exclusive call before this one raised BackendError
         self._is_flushed = True  # no audio since the last flush
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor; a speaker turn is checked where there are turns."""
-        value = getattr(self._processor, name)
-        if name != "new_speaker":
-            return value
+        with self._monitor.calls.making(name, self.name):
+            value = getattr(self._processor, name)
+        return self._new_speaker if name == "new_speaker" else value
 
-        def new_speaker(change: Any) -> Any:
-            if hasattr(change, "start"):
-                self._speakers.turn(change)
-            return self._emitting("new_speaker", lambda: value(change))
-
-        return new_speaker
-
-    @property
-    def stats(self) -> Any:
-        """The counters of the processor."""
-        return self._processor.stats
+    def _new_speaker(self, change: Any) -> Any:
+        if hasattr(change, "start"):
+            self._speakers.turn(change)
+        return self._emitting("new_speaker", change)
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:
         """Insert the chunk, and check the clock and that no model runs."""
-        end_time = audio_stream_end_time
+        end_time, life = audio_stream_end_time, self.life
         samples = len(audio) if hasattr(audio, "__len__") else 0
         has_time = isinstance(end_time, (int, float)) and not isinstance(end_time, bool)
         # The clock moves before the insert, because a step of another thread may take the audio at
         # once; it moves back if the chunk is refused.
         with self._lock:
             self._inserts += 1
-            before, was_flushed = self._clock, self._is_flushed
+            before, was_flushed = life.clock, self._is_flushed
             gap = before.gap_before(samples, end_time) if has_time else 0.0
-            if gap > 0:
-                self._clock = before.copy()
-                self._clock.add_pause(gap, rule="IN-03")
-            self._clock.add_audio(samples)
+            life.clock = before.after(pause=gap, samples=samples, rule="IN-03")
             self._is_flushed = was_flushed and not samples
-        is_finished, is_closed = self._is_finished, self._is_closed
+        is_finished, is_closed = life.is_complete, self._is_closed
         try:
             with self._monitor.span() as span:
-                self._processor.insert_audio_chunk(*_given(audio, end_time))
+                self._call("insert_audio_chunk", audio, *_given(end_time))
         except BaseException as error:
             with self._lock:
-                self._clock.add_audio(-samples)
-                self._clock = before
-                self._is_flushed = was_flushed
-            self._times.moved("IN-02" if isinstance(error, AudioFormatError) else "IN-03")
+                life.clock, self._is_flushed = before, was_flushed
+            self.times.moved("IN-02" if isinstance(error, AudioFormatError) else "IN-03")
             raise
         if is_closed or is_finished:
             rule, when = ("LIFE-10", "close()") if is_closed else ("LIFE-04", "finish()")
@@ -186,37 +187,37 @@ class MonitoredProcessor:
         if gap < 0:
             self._violation("IN-03", f"a chunk that overlaps {-gap:.3f} s of audio was accepted")
         if end_time is not None:
-            self._times.moved("IN-03")
+            self.times.moved("IN-03")
         if span.made:
             self._violation("IN-04", f"insert_audio_chunk made {span.made} engine calls")
 
     def process_iter(self, is_last: bool = False) -> Any:  # noqa: FBT001, FBT002 -- pinned
         """Process, and check what came."""
-        call = "is_last" if is_last else "process_iter"
-        return self._emitting(call, lambda: self._processor.process_iter(is_last))
+        return self._emitting("process_iter", is_last)
 
     def start_silence(self) -> Any:
         """Start a silence, and check what came."""
-        return self._emitting("start_silence", self._processor.start_silence)
+        return self._emitting("start_silence")
 
     def finish(self) -> Any:
         """Finish, and check what came."""
-        return self._emitting("finish", self._processor.finish)
+        return self._emitting("finish")
 
     def end_silence(self, silence_duration: Any, offset: Any = None) -> None:
         """End a silence, and move the clock once it was accepted."""
         with self._entered(), self._monitor.span():
             try:
-                self._processor.end_silence(*_given(silence_duration, offset))
+                self._call("end_silence", silence_duration, *_given(offset))
             except WLKError:
-                self._times.moved("SIL-03")
+                self.times.moved("SIL-03")
                 raise
             if not 0 <= silence_duration < math.inf:
                 self._violation("SIL-03", f"end_silence({silence_duration!r}) was accepted")
                 return
             rule = "SIL-05" if offset is None else "SIL-03"
-            self._clock.add_pause(float(silence_duration), rule=rule)
-            self._times.moved("SIL-03")
+            with self._lock:
+                self.life.clock = self.life.clock.after(pause=float(silence_duration), rule=rule)
+            self.times.moved("SIL-03")
 
     def get_buffer(self) -> Any:
         """Read the hypothesis, and check it."""
@@ -224,98 +225,109 @@ class MonitoredProcessor:
             committed_end, calls = self._tokens.end, self._calls
             was_flushed = self._is_flushed and not self._running
         with self._monitor.span() as span:
-            shown = self._processor.get_buffer()
+            shown = self._call("get_buffer")
         with self._lock:
             is_flushed = was_flushed and self._is_flushed and calls == self._calls
         if span.made:
             self._violation("HYP-01", f"get_buffer made {span.made} engine calls")
         self._take(
-            check_hypothesis(
-                shown,
-                self._monitor.spec,
-                self.language,
-                committed_end=committed_end,
-                audio_time=self._clock.end,
-                is_flushed=is_flushed,
-            )
+            self._tokens.check_shown(shown, committed_end=committed_end, is_flushed=is_flushed)
         )
+        self.life.read(shown.tokens)
         return shown
 
     def reset(self) -> None:
         """Reset, and begin anew."""
         with self._monitor.span():
-            self._processor.reset()
+            self._call("reset")
         self.verify()
         self._begin(is_reset=True)
 
     def close(self) -> None:
         """Close; every token must still be what it was."""
         with self._monitor.span():
-            self._processor.close()
+            self._call("close")
         self.verify()
         self._is_closed = True
 
     def verify(self) -> None:
         """Compare every token with what it was."""
         self._take(self._tokens.verify(is_whole=True))
-        self._take(self._times.settle())
+        self._take(self.times.settle())
 
-    def _emitting(self, call: str, make: Callable[[], Any]) -> Any:
+    def _call(self, name: str, *args: Any) -> Any:
+        """Make a call of the processor, which is recorded and noted."""
+        note = (lambda *_: None) if self._log is None else self._log.note
+        try:
+            with self._monitor.calls.making(_called(name, args), self.name):
+                result = getattr(self._processor, name)(*args)
+        except Exception as error:
+            note(name, args, f" raised {type(error).__name__}: {error}")
+            raise
+        if name != "get_buffer":
+            note(name, args, result)
+        return result
+
+    def _emitting(self, name: str, *args: Any) -> Any:
         """Make an exclusive call that returns an emission, and check what it returns or raises."""
+        call = _called(name, args)
         with self._entered() as entry:
             try:
                 with self._monitor.span() as span:
-                    emission = make()
+                    emission = self._call(name, *args)
             except BaseException as error:
                 self._was_failed = isinstance(error, BackendError)
                 self._take(self._failures.raised(call, error, span.fired, made=span.made))
+                if isinstance(error, StreamBroken) and not self.life.is_broken:
+                    self.life.is_broken = True
+                    self._tokens.keep(error.committed)
                 raise
-            self._returned(call, emission, entry, span)
+            if not entry.is_overlapped:
+                self._returned(call, emission, entry, span)
         return emission
 
     def _returned(self, call: str, emission: Any, entry: _Entry, span: _Span) -> None:
-        if entry.is_overlapped:
-            return
-        is_finished = self._is_finished
+        life = self.life
         if entry.was_closed:
             self._violation("LIFE-10", f"{call} was accepted after close()")
             return
-        if is_finished and call != "finish":
+        if life.is_complete and call != "finish":
             self._violation("LIFE-04", f"{call} was accepted after finish()")
             return
         if not isinstance(emission, Emission):
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
             return
-        if call == "finish" and span.made and (is_finished or not entry.samples):
-            rule = "LIFE-03" if is_finished else "LIFE-05"
-            what = "a second finish" if is_finished else "finish without audio"
+        if call == "finish" and span.made and (life.is_complete or not entry.samples):
+            rule = "LIFE-03" if life.is_complete else "LIFE-05"
+            what = "a second finish" if life.is_complete else "finish without audio"
             self._violation(rule, f"{what} made {span.made} engine calls")
         was_failed, self._was_failed = self._was_failed, False
         self._take(self._failures.returned(call, span.fired))
         is_quiet = self._inserts == entry.inserts  # nothing was inserted meanwhile
         has_audio = not self._is_flushed or not is_quiet
-        samples, stats = self._clock.samples, self._processor.stats
+        samples, stats = life.clock.samples, self.stats
         made, tokens = span.made - span.fired, len(emission.committed)
         self._take(self._counters.take(stats, call, made=made, tokens=tokens))
         if self._inserts == entry.inserts and not self._is_closed:
-            self._take(self._times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))
+            self._take(self.times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))
         self._take(self._tokens.verify())
-        self._take(self._tokens.take(emission, call, self._clock, has_audio=has_audio))
+        self._take(self._tokens.take(emission, call, has_audio=has_audio))
         self._take(self._speakers.take(emission, call))
-        times = self._times.take(emission, call, before=entry.audio_time, now=self._clock.end)
+        times = self.times.take(emission, call, before=entry.audio_time, now=life.clock.end)
         self._take(times, rule="ERR-01" if span.fired else "ERR-02" if was_failed else None)
         with self._lock:
-            self._is_finished = self._is_finished or call == "finish"
-            if call in FLUSHES and self._inserts == entry.inserts:
-                self._is_flushed = True
+            life.is_complete = life.is_complete or call == "finish"
+            if call in FLUSHES:
+                life.cuts.append(entry.samples)
+                self._is_flushed = self._is_flushed or self._inserts == entry.inserts
 
     @contextmanager
     def _entered(self) -> Iterator[_Entry]:
         with self._lock:
             entry = _Entry(
-                audio_time=self._clock.end,
-                samples=self._clock.samples,
+                audio_time=self.life.clock.end,
+                samples=self.life.clock.samples,
                 inserts=self._inserts,
                 was_closed=self._is_closed,
                 is_overlapped=self._running > 0,
@@ -338,5 +350,9 @@ class MonitoredProcessor:
             )
 
 
-def _given(value: Any, option: Any) -> tuple[Any, ...]:
-    return (value,) if option is None else (value, option)
+def _called(name: str, args: tuple[Any, ...]) -> str:
+    return "is_last" if name == "process_iter" and any(args) else name
+
+
+def _given(option: Any) -> tuple[Any, ...]:
+    return () if option is None else (option,)

@@ -8,13 +8,18 @@ from itertools import chain
 import math
 from typing import TYPE_CHECKING
 
-import attrs
-
-from wlk_conformance.calls import LIMIT, Calls, ThreadedCall, while_held
+from wlk_conformance.calls import (
+    LIMIT,
+    RULES_OF_CALLS,
+    Calls,
+    ends_within,
+    threaded,
+    while_held,
+)
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.monitor import Monitor
-from wlk_conformance.sessions.oracle import Life, check_life, check_running_text
+from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Violation, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
@@ -25,37 +30,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from wlk_conformance.sessions.life import Life
     from wlk_conformance.sessions.session import Kind
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
 
-__all__ = ["Played", "Player"]
-
 PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
-#: The rule that a call breaks if it raises without a reason, and its name.
-CALLS = {
-    "insert": ("IN-01", "insert_audio_chunk"),
-    "read": ("HYP-01", "get_buffer"),
-    "end_silence": ("SIL-03", "end_silence"),
-}
-RULES = {
-    "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
-    "finish": "LIFE-02",
-}  # fmt: skip
+CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
 ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
 MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
-@attrs.define
-class Played:
-    """The lives of every stream of a session, and the first violation of each stream."""
-
-    lives: dict[int, list[Life]] = attrs.field(factory=dict)
-    violations: list[Violation] = attrs.field(factory=list)
-
-
 class Player:
-    """Plays one session on one backend."""
+    """Plays one session on one backend; then it has the first violation of each stream."""
 
     def __init__(
         self,
@@ -72,7 +59,17 @@ class Player:
         self._monitor = Monitor(spec, backend, self._recorded)
         self._streams: dict[int, PlayedStream] = {}
 
-    def play(self, session: Session) -> Played:
+    @property
+    def violations(self) -> list[Violation]:
+        """What was found, the first in each stream."""
+        return self._monitor.violations
+
+    @property
+    def lives(self) -> dict[int, list[Life]]:
+        """The lives of every stream, by its number."""
+        return {number: stream.processor.lives for number, stream in self._streams.items()}
+
+    def play(self, session: Session) -> Player:
         """Make every call of *session*, finish and close its streams, and judge their words."""
         if session.vocabulary and isinstance(self._backend, SupportsCodedAudio):
             self._backend.vocabulary = VOCABULARIES[session.vocabulary].words
@@ -85,19 +82,18 @@ class Player:
             for _, stream in sorted(self._streams.items()):
                 if stream.is_open:
                     self._exclusive(stream, Action(do="finish"))
-                if stream.life.is_complete and not (stream.is_closed or stream.is_broken):
-                    with reported("LIFE-03", "finish"):
-                        stream.finish_again()
+                if stream.life.is_complete and not (stream.is_closed or stream.life.is_broken):
+                    with reported("finish", rule="LIFE-03"):
+                        stream.processor.finish()  # a second one, which must do nothing
         except Unexpected as unexpected:
             self._monitor.report(unexpected.violation)
         finally:
             self._recorded.action = 0
             self._close_all()
         self._monitor.settle()
-        if not self._monitor.violations:
+        if not self.violations:
             self._judge(session)
-        lives = {number: stream.lives for number, stream in self._streams.items()}
-        return Played(lives, list(self._monitor.violations))
+        return self
 
     def _do(self, action: Action, session: Session) -> None:
         """Make the calls of *action*; one that the stream cannot take any more is left out."""
@@ -105,19 +101,19 @@ class Player:
         if action.do == "open" and stream is None:
             self._open(action, session)
         elif action.do == "warmup":
-            with reported("LIFE-09", "warmup"), self._recorded.making("warmup", "the backend"):
+            with reported("warmup"), self._recorded.making("warmup", "the backend"):
                 self._backend.warmup()
         elif stream is not None and not stream.is_closed:
             if action.do in ("reset", "close"):
-                with reported("LIFE-06" if action.do == "reset" else "LIFE-10", action.do):
+                with reported(action.do):
                     getattr(stream, action.do)()
             elif stream.is_open:
                 self._do_open(action, stream)
 
     def _do_open(self, action: Action, stream: PlayedStream) -> None:
-        if action.do in CALLS:
-            rule, name = CALLS[action.do]
-            with reported(rule, name):
+        if action.do in ("insert", "read", "end_silence"):
+            call = CALLS.get(action.do, action.do)
+            with reported(call, rule="IN-01" if action.do == "insert" else ""):
                 _run(partial(getattr(stream, action.do), action), is_threaded=action.is_threaded)
         elif action.do == "refuse":
             stream.refuse(action)
@@ -132,39 +128,35 @@ class Player:
 
     def _open(self, action: Action, session: Session) -> None:
         options, name = action.options, f"stream {action.stream}"
-        with reported("LIFE-01", "create_processor", name):
+        with reported("create_processor", name):
             try:
                 processor = self._monitor.open(name, options)
             except OptionError:
                 options = {}
                 processor = self._monitor.open(name, options)
-        self._streams[action.stream] = PlayedStream(
-            processor,
-            session.tape_of(action.stream).render(self._source).audio,
-            policy=options.get("policy"),
-            keeps_delay=not set(options) - {"policy", "language", "task"},
-        )
+        audio = session.tapes[action.stream].render(self._source).audio
+        self._streams[action.stream] = PlayedStream(processor, audio, options)
 
     def _drain(self, stream: PlayedStream) -> None:
         """Process until there is no backlog, and once more, which must find nothing."""
-        calls = 0
+        calls, times = 0, stream.processor.times
         while stream.processor.has_backlog:
             self._exclusive(stream, Action(do="process"))
             calls += 1
             if calls > MAX_DRAIN_CALLS:
                 error = AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
                 raise Unexpected.raised("TIME-03", "process_iter", error, stream.name)
-        drained = stream.processed if calls else math.inf  # a silence alone moves it at any call
+        drained = times.processed if calls else math.inf  # a silence alone moves it at any call
         self._exclusive(stream, Action(do="process"))
-        if stream.processed > drained:
+        if times.processed > drained:
             self._report(
                 stream,
                 "TIME-03",
                 f"has_backlog was False at {drained:.3f} s, and process_iter went on to "
-                f"{stream.processed:.3f} s",
+                f"{times.processed:.3f} s",
             )
         delay = self._spec.delay_of(stream.policy)
-        backlog = stream.life.clock.end - stream.processed
+        backlog = stream.life.clock.end - times.processed
         if delay is not None and stream.keeps_delay and backlog > delay:
             self._report(
                 stream, "RES-03", f"{backlog:.2f} s of audio wait, declared is {delay:g} s"
@@ -173,23 +165,24 @@ class Player:
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
         """Make a call whose engine calls may fail, and repeat it as a session does."""
         stream.faults = stream.faults + len(action.faults) if action.faults else 0
-        rule = RULES.get(action.do, "IN-05")
+        call = CALLS.get(action.do, action.do)
         try:
             with self._failing(action.faults, after=action.is_after):
                 for attempts_left in reversed(range(ATTEMPTS)):
                     try:
-                        with reported(rule, action.do, stream.name, passes=BackendError):
+                        with reported(call, stream.name, passes=BackendError):
                             _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
                         return
                     except BackendError as error:
-                        stream.failed(error)
-                        if isinstance(error, StreamBroken) and stream.faults > MAX_RETRIES:
+                        is_broken = isinstance(error, StreamBroken)
+                        if is_broken and stream.faults > MAX_RETRIES:
                             return  # the error of the call before this one came first
-                        if action.is_given_up and action.faults and not stream.is_broken:
+                        if action.is_given_up and action.faults and not stream.life.is_broken:
                             return
                         is_spurious = not stream.may_fail and not action.faults
-                        if is_spurious or not attempts_left or isinstance(error, StreamBroken):
-                            raise Unexpected.raised(rule, action.do, error, stream.name) from error
+                        if is_spurious or not attempts_left or is_broken:
+                            rule = RULES_OF_CALLS[call]
+                            raise Unexpected.raised(rule, call, error, stream.name) from error
         finally:
             stream.may_fail = bool(action.faults)
 
@@ -203,12 +196,11 @@ class Player:
         with self._faults.failing(range(1, 200)):
             for _ in range(ATTEMPTS):
                 try:
-                    with reported("ERR-01", "exhaust", stream.name, passes=BackendError):
+                    with reported("exhaust", stream.name, rule="ERR-01", passes=BackendError):
                         stream.exclusive(Action(do="is_last"))
                     break
                 except BackendError as error:
                     errors.append(error)
-                    stream.failed(error)
         if (failures := self._faults.count - start) == 0:
             return
         if not errors or not isinstance(errors[-1], StreamBroken):
@@ -219,29 +211,30 @@ class Player:
                 f"the engine failed {failures} times in a row, the calls raised {kinds}, expected "
                 "StreamBroken after three failed retries",
             )
-        stream.is_broken = True
+        stream.life.is_broken = True
 
     def _hold(self, stream: PlayedStream, action: Action, faults: EngineFaults) -> None:
         def act() -> None:
             for inner in action.inner:
                 self._while_held(stream, action, inner)
 
-        rule = RULES.get(action.do, "IN-05")
+        call = CALLS.get(action.do, action.do)
+        rule = RULES_OF_CALLS[call]
         calling = while_held(partial(stream.exclusive, action), act, faults.held)
-        if not calling.wait(0.0):
-            self._report(stream, rule, f"{action.do} did not end within {LIMIT:g} s")
-        if (error := calling.error) is not None:
-            raise Unexpected.raised(rule, action.do, error, stream.name) from error
+        if not calling.done():
+            self._report(stream, rule, f"{call} did not end within {LIMIT:g} s")
+        elif (error := calling.exception()) is not None:
+            raise Unexpected.raised(rule, call, error, stream.name) from error
 
     def _while_held(self, stream: PlayedStream, action: Action, inner: Action) -> None:
         is_insert = inner.do == "insert"
         rule = "IN-04" if is_insert else "HYP-01"
         name = "insert_audio_chunk" if is_insert else "get_buffer or stats"
-        calling = ThreadedCall(partial(stream.insert if is_insert else stream.read, inner))
-        if not calling.wait(PROMPT):
+        calling = threaded(partial(stream.insert if is_insert else stream.read, inner))
+        if not ends_within(PROMPT, calling):
             message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
             self._report(stream, rule, message, kind="blocked")
-        elif (error := calling.error) is not None and not (is_insert and action.do == "finish"):
+        elif (error := calling.exception()) and not (is_insert and action.do == "finish"):
             raise Unexpected.raised(rule, name, error, stream.name) from error
 
     def _failing(self, faults: Iterable[int], *, after: bool) -> AbstractContextManager[None]:
@@ -251,7 +244,7 @@ class Player:
         for stream in self._streams.values():
             if not stream.is_closed:
                 try:
-                    with reported("LIFE-10", "close", stream.name):
+                    with reported("close", stream.name):
                         stream.close()
                 except Unexpected as unexpected:
                     self._report(stream, "LIFE-10", str(unexpected))
@@ -261,14 +254,12 @@ class Player:
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
         for number, stream in sorted(self._streams.items()):
-            tape = session.tape_of(number)
-            for life in stream.lives if tape.kind == "coded" else ():
-                judged = chain(
-                    check_life(life, tape, vocabulary, habits=session.habits),
-                    check_running_text(life, tape, vocabulary, habits=session.habits),
-                )
-                if (first := next(judged, None)) is not None:
-                    self._report(stream, first.rule, first.message, kind=first.kind)
+            tape = session.tapes[number]
+            for life in stream.processor.lives if tape.tokens else ():
+                oracle = Oracle(life, tape, vocabulary, session.habits)
+                found = next(chain(oracle.check_tokens(), oracle.check_readings()), None)
+                if found is not None:
+                    self._report(stream, found.rule, found.message, kind=found.kind)
                     return
 
     def _report(
@@ -278,9 +269,7 @@ class Player:
 
 
 def _run(call: Callable[[], object], *, is_threaded: bool) -> None:
-    if not is_threaded:
+    if is_threaded:
+        threaded(call).result()
+    else:
         call()
-        return
-    calling = ThreadedCall(call)
-    calling.wait()
-    calling.raise_error()

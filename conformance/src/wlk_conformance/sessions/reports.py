@@ -1,17 +1,15 @@
-"""The clock that a stream should keep, and invariants of its times, counters and errors."""
+"""Invariants of what a stream reports: its times, its counters and its errors."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 import math
-import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_conformance.engine_faults import EngineFault
-from wlk_conformance.sessions.session import Violation
-from wlk_core import EPS, SAMPLE_RATE
+from wlk_conformance.sessions.life import ROUNDING
+from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
@@ -20,107 +18,12 @@ if TYPE_CHECKING:
 
     from wlk_core import Emission
 
-__all__ = [
-    "COUNTERS", "ROUNDING", "Counters", "Failures", "ReportedTimes", "StreamClock",
-    "is_caused_by_engine",
-]  # fmt: skip
-
 MANY = 10  # silences after which a small error of the clock is a drift
-# The rule of a flush that leaves audio undecoded, where nothing else explains it.
-FLUSHES = {
-    "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "TIME-03",
-}  # fmt: skip
 COUNTERS = (
     "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
 )  # fmt: skip
 MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
 MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
-DECODING = ("process_iter", "is_last", "start_silence", "new_speaker", "finish")
-ROUNDING = 1e-6  # seconds: rounding allowed in a clock that counts samples
-
-
-class StreamClock:
-    """
-    Count samples and silences exactly; any thread may move and read it.
-
-    The core's own Timeline is not used, because it is a part of what is tested.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.samples = 0  #: of audio inserted
-        self._silence = Fraction(0)
-        self._pauses: list[tuple[int, Fraction, str]] = []
-
-    @property
-    def end(self) -> float:
-        """The end of audio and silences, in seconds."""
-        with self._lock:
-            return float(self._silence + Fraction(self.samples, SAMPLE_RATE))
-
-    @property
-    def pauses(self) -> list[tuple[int, float]]:
-        """Each silence: the number of samples before it, and its seconds."""
-        with self._lock:
-            return [(sample, float(seconds)) for sample, seconds, _ in self._pauses]
-
-    def add_audio(self, samples: int) -> None:
-        """Move the clock by *samples*; a negative number takes a refused chunk back."""
-        with self._lock:
-            self.samples += samples
-
-    def add_pause(self, seconds: float, *, rule: str = "SIL-05") -> None:
-        """Move the clock by *seconds*, finite and >= 0; a token in the pause breaks *rule*."""
-        if seconds <= 0:
-            return
-        with self._lock:
-            self._silence += Fraction(seconds)
-            self._pauses.append((self.samples, Fraction(seconds), rule))
-
-    def copy(self) -> StreamClock:
-        """Return a clock that shows the same and moves on its own."""
-        clock = StreamClock()
-        with self._lock:
-            clock.samples, clock._silence = self.samples, self._silence
-            clock._pauses = list(self._pauses)
-        return clock
-
-    def gap_before(self, samples: int, end_time: float | None) -> float:
-        """
-        Return the silence before a chunk of *samples* that should end at *end_time*.
-
-        It is 0 for a difference of up to EPS, and negative for an overlap beyond it.
-        """
-        if end_time is None or not math.isfinite(end_time):
-            return 0.0
-        difference = end_time - (self.end + samples / SAMPLE_RATE)
-        return 0.0 if abs(difference) <= EPS + ROUNDING else difference
-
-    def time_of(self, sample: int, *, is_before_pause: bool = False) -> float:
-        """Return the stream time of *sample*; where a silence begins, the time before or after."""
-        with self._lock:
-            silence = sum(
-                (
-                    seconds
-                    for before, seconds, _ in self._pauses
-                    if before < sample or (before == sample and not is_before_pause)
-                ),
-                Fraction(0),
-            )
-        return float(silence + Fraction(sample, SAMPLE_RATE))
-
-    def pause_crossed(self, start: float, end: float) -> tuple[float, float, str] | None:
-        """Return the first silence that a token lies in or across: its start, end and rule."""
-        silence = Fraction(0)
-        with self._lock:
-            pauses = list(self._pauses)
-        for sample, seconds, rule in pauses:
-            begins = float(silence + Fraction(sample, SAMPLE_RATE))
-            silence += seconds
-            ends = float(silence + Fraction(sample, SAMPLE_RATE))
-            if end > begins + EPS and start < ends - EPS:
-                return begins, ends, rule
-        return None
 
 
 class ReportedTimes:
@@ -256,17 +159,10 @@ class Failures:
 
     def returned(self, call: str, fired: int) -> Iterator[Violation]:
         """Note that *call* returned, although *fired* engine calls failed in it."""
-        if call not in DECODING:
-            return
-        if self._is_owed:
-            self._is_owed = bool(fired)
-            yield Violation(
-                "ERR-01",
-                f"an engine call failed in the call before {call}, and neither of them raised",
-            )
-            return
-        self._is_owed = bool(fired)
-        self._in_a_row = 0
+        was_owed, self._is_owed, self._in_a_row = self._is_owed, bool(fired), 0
+        if was_owed:
+            text = f"an engine call failed in the call before {call}, and neither of them raised"
+            yield Violation("ERR-01", text)
 
     def raised(
         self, call: str, error: BaseException, fired: int, *, made: int

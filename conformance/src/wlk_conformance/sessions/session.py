@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from itertools import groupby
-import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-from attrs.validators import deep_iterable, in_
+import msgspec
 
 from wlk_conformance.seams import HABITS
 from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus
 from wlk_conformance.testing import CodedToken
+from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-__all__ = [
-    "FLUSHES", "VOCABULARIES", "Action", "Do", "Kind", "Session", "Tape", "Token", "Violation",
-    "Vocabulary",
-]  # fmt: skip
+    from collections.abc import Iterator, Mapping, Sequence
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
-FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
-VERSION = 1  # of the JSON document
+#: The calls that end an utterance, each with the rule that it breaks if it leaves audio undecoded.
+FLUSHES: Mapping[str, str] = MappingProxyType(
+    {
+        "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07",
+        "finish": "TIME-03",
+    }
+)  # fmt: skip
 
 
 @attrs.frozen
@@ -88,46 +88,17 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
 Token = tuple[int, int, int]  # id, first cell and cells
 
 
-def _tokens(values: Iterable[Iterable[int]]) -> tuple[Token, ...]:
-    return tuple((id_, cell, cells) for id_, cell, cells in values)
+class Tape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Audio that a stream is fed from its beginning on; zeros follow its end."""
 
-
-def _tuple(values: Any) -> tuple[Any, ...]:
-    return tuple(values)
-
-
-def _is_chosen(field: attrs.Attribute[Any], value: object) -> bool:
-    return field.default is attrs.NOTHING or value not in ((), {}, field.default)
-
-
-def _described(record: Any) -> dict[str, Any]:
-    """Return the fields of *record* that differ from their defaults."""
-    return attrs.asdict(record, filter=_is_chosen)
-
-
-@attrs.frozen(kw_only=True)
-class Tape:
-    """
-    Audio that a stream is fed from its beginning on; zeros follow its end.
-
-    Attributes:
-        kind: "coded" for the tokens listed, "speech" for digits spoken.
-        tokens: id, first cell and cells of each coded token.
-        count: how many digits are spoken.
-        seed: of the digits.
-        first_sample: where the audio begins, of what is spoken.
-
-    """
-
-    kind: Literal["coded", "speech"] = "coded"
-    tokens: tuple[Token, ...] = attrs.field(default=(), converter=_tokens)
-    count: int = 0
-    seed: int = 0
-    first_sample: int = 0
+    tokens: tuple[Token, ...] = ()  #: of coded audio, none for spoken digits
+    count: int = 0  #: of digits
+    seed: int = 0  #: of the digits
+    first_sample: int = 0  #: where the audio begins, of what is spoken
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
-        if self.kind == "coded" and isinstance(source, CodedSpeech):
+        if self.tokens and isinstance(source, CodedSpeech):
             tokens = [CodedToken(*token) for token in self.tokens]
             return source.script(tokens, cells=self.cells)
         stimulus = source.speech(self.count or len(self.tokens), seed=self.seed)
@@ -145,102 +116,68 @@ Do = Literal[
 ]  # fmt: skip
 
 
-def _actions(values: Iterable[Any]) -> tuple[Action, ...]:
-    return tuple(value if isinstance(value, Action) else Action(**value) for value in values)
-
-
-@attrs.frozen(kw_only=True)
-class Action:
+class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     One call of a stream, or several that belong together.
 
-    Attributes:
-        do: what is done.  "exhaust" makes every engine call fail until the stream is broken;
-            "refuse" makes a call that must raise and change nothing.
-        stream: the number of the stream.
-        samples: of audio to insert, taken from the stream's tape, or of a chunk to be refused.
-        form: the memory layout of the array; a "reused" array is overwritten after the insert.
-        end_offset: the end time of the chunk relative to the true one in seconds; None for none.
-        seconds: of a silence.
-        offset: the advisory offset of end_silence.
-        speaker: of a turn.
-        start: of a turn, in seconds relative to the end of the audio.
-        faults: the engine calls of this action that fail, 1 for its first.
-        is_after: they fail after the engine ran.
-        is_given_up: the call is not repeated after it failed.
-        is_threaded: the call is made on a thread of its own.
-        times: how often a hypothesis is read.
-        bad: what a refused call brings.
-        inner: actions made while the first engine call of this action is held.
-        options: arguments of create_processor.
-
+    "exhaust" makes every engine call fail until the stream is broken, "refuse" makes a call that
+    must raise and change nothing.  Times are seconds.
     """
 
     do: Do
     stream: int = 0
-    samples: int = 0
+    samples: int = 0  #: to insert, from the stream's tape, or of a chunk to be refused
+    #: The memory layout of the array; a "reused" array is overwritten after the insert.
     form: Literal["plain", "read-only", "strided", "reversed", "reused"] = "plain"
-    end_offset: float | None = None
-    seconds: float = 0.0
-    offset: float | None = None
+    end_offset: float | None = None  #: of the end time of a chunk from the true one; None for none
+    seconds: float = 0.0  #: of a silence
+    offset: float | None = None  #: the advisory one of end_silence
     speaker: int | str | None = None
-    start: float = 0.0
-    faults: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
-    is_after: bool = False
-    is_given_up: bool = False
-    is_threaded: bool = False
-    times: int = 1
-    bad: str = ""
-    inner: tuple[Action, ...] = attrs.field(default=(), converter=_actions)
-    options: dict[str, Any] = attrs.field(factory=dict)
+    start: float = 0.0  #: of a turn, relative to the end of the audio
+    faults: tuple[int, ...] = ()  #: the engine calls of this action that fail, 1 for its first
+    is_after: bool = False  #: they fail after the engine ran
+    is_given_up: bool = False  #: the call is not repeated after it failed
+    is_threaded: bool = False  #: the call is made on a thread of its own
+    times: int = 1  #: that a hypothesis is read
+    bad: str = ""  #: what a refused call brings
+    inner: tuple[Action, ...] = ()  #: made while the first engine call of this action is held
+    options: dict[str, Any] = {}  #: arguments of create_processor
 
 
-def _tapes(values: Iterable[Any]) -> tuple[Tape, ...]:
-    return tuple(value if isinstance(value, Tape) else Tape(**value) for value in values)
-
-
-@attrs.frozen(kw_only=True)
-class Session:
+class Session(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=2
+):
     """
-    Streams of one backend: a tape for each, and the actions in order.
+    Streams of one backend: a tape for each, by its number, and the actions in order.
 
     `vocabulary` names the words of a coded engine, see VOCABULARIES, and `habits` what it imitates,
     see SupportsHabits; both are empty for the engine as it is loaded.
     """
 
-    name: str = attrs.field(converter=str)
-    vocabulary: str = attrs.field(default="", validator=in_(("", *VOCABULARIES)))
-    habits: tuple[str, ...] = attrs.field(
-        default=(), converter=_tuple, validator=deep_iterable(in_(HABITS))
-    )
-    tapes: tuple[Tape, ...] = attrs.field(converter=_tapes)
-    actions: tuple[Action, ...] = attrs.field(converter=_actions)
+    name: str
+    vocabulary: str = ""
+    habits: tuple[str, ...] = ()
+    tapes: tuple[Tape, ...]
+    actions: tuple[Action, ...]
 
-    def tape_of(self, stream: int) -> Tape:
-        """Return the audio of the stream of that number."""
-        return self.tapes[stream % len(self.tapes)]
+    def __post_init__(self) -> None:
+        if self.vocabulary not in ("", *VOCABULARIES) or not set(self.habits) <= set(HABITS):
+            raise ValueError(f"an unknown vocabulary or habit: {self.vocabulary}, {self.habits}")
+        if not all(0 <= action.stream < len(self.tapes) for action in self.actions):
+            raise ValueError("an action of a stream without a tape")
 
     def as_json(self) -> str:
         """Return the session as a JSON document."""
-        return json.dumps({"version": VERSION, **_described(self)}, indent=1) + "\n"
+        return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Session:
-        """
-        Return the session of a JSON document.
-
-        Raises:
-            ValueError: it is not such a document.
-
-        """
+        """Return the session of a JSON document; OptionError if it is another one."""
         try:
-            document = json.loads(text)
-            if document.pop("version") == VERSION:
-                return cls(**document)
-            reason = "another version"
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            reason = f"{type(error).__name__}: {error.args[0]}"
-        raise ValueError(f"expected a session written by wlk-conformance, got {reason}")
+            return msgspec.json.decode(text, type=cls)
+        except ValueError as error:
+            reason = f"--replay: expected a session written by wlk-conformance, got: {error}"
+            raise OptionError(reason) from None
 
     def listed(self) -> str:
         """Return the audio and the calls, a line each; equal calls in a row are one."""
@@ -248,14 +185,17 @@ class Session:
 
     def _lines(self) -> Iterator[str]:
         for number, tape in enumerate(self.tapes):
-            yield f"tape {number}: {json.dumps(_described(tape))}"
-        chosen = _described(self)
-        yield from (
-            f"{name}: {chosen[name]}" for name in ("vocabulary", "habits") if name in chosen
-        )
-        for call, equal in groupby(json.dumps(_described(action)) for action in self.actions):
+            yield f"tape {number}: {_line(tape)}"
+        for name in ("vocabulary", "habits"):
+            if chosen := getattr(self, name):
+                yield f"{name}: {chosen}"
+        for call, equal in groupby(map(_line, self.actions)):
             count = sum(1 for _ in equal)
             yield call if count == 1 else f"{call}, {count} times"
+
+
+def _line(record: Tape | Action) -> str:
+    return msgspec.json.format(msgspec.json.encode(record), indent=0).decode()
 
 
 Kind = Literal[
@@ -269,18 +209,14 @@ class Violation:
     """
     A rule that was broken.
 
-    Attributes:
-        rule: its id.
-        message: what was fed, what was expected and what came.
-        kind: "invariant" or "blocked" where the rule follows from the call alone.  For the other
-            kinds it is a first guess, which the smallest session that still fails makes exact.
-        stream: the name of the stream.
-        twin: for kind "differs", the session whose words are others.
-
+    The kind is "invariant" or "blocked" where the rule follows from the call alone.  For the other
+    kinds it is a first guess, which the smallest session that still fails makes exact.
     """
 
     rule: str
-    message: str
+    message: str  #: what was fed, what was expected and what came
     kind: Kind = "invariant"
-    stream: str = ""
-    twin: Session | None = None
+    stream: str = ""  #: its name
+    twin: Session | None = None  #: for kind "differs", the session whose words are others
+    session: Session | None = None  #: the smallest one that breaks it, where one was played
+    advice: str = ""  #: how to repeat it, where a session was found to break the rule

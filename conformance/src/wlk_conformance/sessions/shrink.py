@@ -5,40 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from msgspec.structs import replace
 
 from wlk_conformance.compare import check_same
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.session import Action, Session, Violation
+from wlk_conformance.sessions.session import Action, Violation
 from wlk_core import EPS, SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wlk_conformance.sessions.oracle import Life
-    from wlk_conformance.sessions.reports import StreamClock
-    from wlk_conformance.sessions.session import Kind
+    from wlk_conformance.sessions.life import Life
+    from wlk_conformance.sessions.session import Kind, Session
     from wlk_core import ASRToken
 
-__all__ = ["attribute", "compare", "even_chunks", "shrink", "twins_of"]
-
-TWICE = ("start_silence", "is_last", "new_speaker")  # made twice: the second one does nothing
-LONGER = 0.7  # seconds more of each silence
-TOLERANCE = 0.1  # seconds, as COM-05 allows
-SECOND = 16_000  # samples of a chunk that has nothing special
 SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
     lambda action: None if action.do in ("read", "refuse", "warmup") else action,
-    lambda action: attrs.evolve(action, faults=(), is_after=False),
+    lambda action: replace(action, faults=(), is_after=False),
     lambda action: None if action.do == "exhaust" else action,
-    lambda action: attrs.evolve(action, is_threaded=False, inner=()),
-    lambda action: attrs.evolve(action, form="plain"),
-    lambda action: attrs.evolve(action, end_offset=None),
+    lambda action: replace(action, is_threaded=False, inner=()),
+    lambda action: replace(action, form="plain"),
+    lambda action: replace(action, end_offset=None),
     lambda action: None if action.do == "reset" else action,
     lambda action: None if action.do == "new_speaker" else action,
     lambda action: None if action.do == "is_last" else action,
     lambda action: None if action.do == "end_silence" else action,
     lambda action: None if action.do == "start_silence" else action,
-    lambda action: attrs.evolve(action, options={}),
-    lambda action: attrs.evolve(action, offset=None),
+    lambda action: replace(action, options={}),
+    lambda action: replace(action, offset=None),
 )
 #: Rare calls and the rules that they break, the rarest first; a refused call has its own.
 RARE: tuple[tuple[Callable[[Action], object], str], ...] = (
@@ -56,6 +50,10 @@ RARE: tuple[tuple[Callable[[Action], object], str], ...] = (
     (lambda action: action.do == "new_speaker", "SPK-01"),
     (lambda action: action.do == "is_last", "LIFE-07"),
 )
+TWICE = ("start_silence", "is_last", "new_speaker")  # made twice: the second one does nothing
+LONGER = 0.7  # seconds more of each silence
+TOLERANCE = 0.1  # seconds, as COM-05 allows
+SECOND = 16_000  # samples of a chunk that has nothing special
 MANY = 4  # silences without which a small error of times does not show: a drift
 ALONE: dict[Kind, str] = {
     "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
@@ -65,108 +63,76 @@ ALONE: dict[Kind, str] = {
 
 def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) -> Session:
     """
-    Return a smaller session for which *fails* holds, after at most *plays* tries.
+    Return a smaller session for which *fails* holds, by delta debugging (Zeller 2002).
 
-    By delta debugging (Zeller 2002).
-
+    After *plays* tries it ends: counted and not timed, so that it is the same on every machine.
     What remains is needed: without any other stream, fault, thread, silence or shape of a chunk
     that is left the session would not fail, as far as the tries reach.
     """
     shrinking = _Shrinking(session, fails, plays)
     shrinking.cut_end()
-    shrinking.drop_streams()
+    for stream in shrinking.streams:
+        others = (a for a in shrinking.session.actions if a.stream != stream)
+        shrinking.keeps(actions=tuple(others))
     shrinking.keeps(vocabulary="")
     shrinking.keeps(habits=())
     for simpler in SIMPLER:  # each kind of complication in the whole session
-        new = (simpler(action) for action in shrinking.session.actions)
-        shrinking.keeps(actions=[action for action in new if action is not None])
+        new = map(simpler, shrinking.session.actions)
+        shrinking.keeps(actions=tuple(action for action in new if action is not None))
     shrinking.drop_runs()
-    for stream in sorted({action.stream for action in shrinking.session.actions}):
-        shrinking.keeps(actions=even_chunks(shrinking.session, stream).actions)
-    shrinking.simplify_each()
+    for stream in shrinking.streams:
+        shrinking.keeps(actions=even_chunks(shrinking.session.actions, stream))
+    for index in range(len(shrinking.session.actions)):
+        for simpler in SIMPLER:
+            for action in shrinking.session.actions[index : index + 1]:
+                simple = simpler(action)
+                shrinking.drop(index, 1, *([] if simple is None else [simple]))
     return shrinking.session
 
 
 @attrs.define
 class _Shrinking:
-    """A session, and the plays that are left: counted and not timed, so equal on every machine."""
+    """A session that fails, and the plays that are left."""
 
     session: Session
     fails: Callable[[Session], bool]
     plays: int
 
+    @property
+    def streams(self) -> list[int]:
+        """The numbers of its streams."""
+        return sorted({action.stream for action in self.session.actions})
+
     def keeps(self, **changes: Any) -> bool:
         """Take the session with *changes* if it still fails, and return whether it does."""
-        candidate = attrs.evolve(self.session, **changes)
+        candidate = replace(self.session, **changes)
         if self.plays <= 0 or not candidate.actions or candidate == self.session:
             return False
         self.plays -= 1
-        if self.fails(candidate):
+        if is_smaller := self.fails(candidate):
             self.session = candidate
-            return True
-        return False
+        return is_smaller
+
+    def drop(self, first: int, count: int, *instead: Action) -> bool:
+        """Drop so many actions from the *first* on, and put others *instead*."""
+        actions = self.session.actions
+        return self.keeps(actions=(*actions[:first], *instead, *actions[first + count :]))
 
     def cut_end(self) -> None:
         """Drop the end of the session, by halves."""
         size = len(self.session.actions) // 2
         while size:
-            if self.keeps(actions=self.session.actions[:-size]):
-                size = min(size, len(self.session.actions) // 2)
-            else:
-                size //= 2
-
-    def drop_streams(self) -> None:
-        """Drop each stream that is not needed."""
-        for number in sorted({action.stream for action in self.session.actions}):
-            self.keeps(actions=[a for a in self.session.actions if a.stream != number])
+            count = len(self.session.actions)
+            size = min(size, count // 2) if self.drop(count - size, size) else size // 2
 
     def drop_runs(self) -> None:
         """Drop runs of actions, long ones first."""
-        size = max(1, len(self.session.actions) // 2)
+        size = len(self.session.actions) // 2
         while size:
             first = 0
-            while first < len(actions := self.session.actions):
-                if not self.keeps(actions=[*actions[:first], *actions[first + size :]]):
-                    first += size
+            while first < len(self.session.actions):
+                first += 0 if self.drop(first, size) else size
             size //= 2
-
-    def simplify_each(self) -> None:
-        """Simplify one action after another."""
-        for index in range(len(self.session.actions)):
-            for simpler in SIMPLER:
-                actions = self.session.actions
-                if index < len(actions):
-                    new = simpler(actions[index])
-                    kept = [] if new is None else [new]
-                    self.keeps(actions=[*actions[:index], *kept, *actions[index + 1 :]])
-
-
-def even_chunks(session: Session, stream: int) -> Session:
-    """Return *session* with the audio of *stream* in drained seconds, at the same samples."""
-    return attrs.evolve(session, actions=_even(session.actions, stream))
-
-
-def _even(actions: Sequence[Action], stream: int) -> Iterator[Action]:
-    waiting = 0
-    for action in actions:
-        is_plain = action.form == "plain" and action.end_offset is None
-        if action.stream == stream and action.do == "insert" and is_plain:
-            waiting += action.samples
-            continue
-        if action.stream == stream and action.do in ("process", "drain") and not action.faults:
-            continue
-        if action.stream == stream:
-            yield from _seconds(waiting, stream)
-            waiting = 0
-        yield action
-    yield from _seconds(waiting, stream)
-
-
-def _seconds(samples: int, stream: int) -> Iterator[Action]:
-    while samples > 0:
-        yield Action(do="insert", stream=stream, samples=min(samples, SECOND))
-        yield Action(do="drain", stream=stream)
-        samples -= SECOND
 
 
 def attribute(violation: Violation, session: Session) -> str:
@@ -181,39 +147,35 @@ def attribute(violation: Violation, session: Session) -> str:
     if violation.kind == "spacing" and session.vocabulary:
         return "COM-03"  # other scripts are needed, and not what was called
     number = violation.stream.rpartition(" ")[2]
-    own = [action for action in session.actions if str(action.stream) == number]
-    others = [action for action in session.actions if str(action.stream) != number]
-    if violation.kind == "language":  # a neighbour that is left is needed
-        return "ISO-05" if own and others else "LANG-01"
-    return (
-        (_by_neighbours(others) if own and others else None)
-        or _by_calls(own or session.actions)
-        or _by_silences(own, violation.kind)
-        # Where even chunks would fail as well, they would have replaced these.
-        or (own and even_chunks(session, own[0].stream).actions != session.actions and "COM-05")
-        or ALONE.get(violation.kind, violation.rule)
-    )
+    own = tuple(action for action in session.actions if str(action.stream) == number)
+    return next(_rules_of(violation.kind, own, session.actions)) or violation.rule
 
 
-def _by_neighbours(others: Sequence[Action]) -> str:
+def _rules_of(kind: Kind, own: Sequence[Action], every: Sequence[Action]) -> Iterator[str]:
+    """Yield the rules that the actions on a stream, among *every* one, name, the rarest first."""
+    others = [action for action in every if action not in own] if own else []
+    if kind == "language":  # a neighbour that is left is needed
+        yield "ISO-05" if others else "LANG-01"
     if any(action.faults or action.do == "exhaust" for action in others):
-        return "ERR-04"
-    is_threaded = any(action.is_threaded or action.inner for action in others)
-    return "ISO-02" if is_threaded else "ISO-01"
-
-
-def _by_calls(own: Sequence[Action]) -> str | None:
+        yield "ERR-04"
+    if others:
+        is_threaded = any(action.is_threaded or action.inner for action in others)
+        yield "ISO-02" if is_threaded else "ISO-01"
     for is_rare, rule in RARE:
-        if found := next(filter(is_rare, own), None):
-            return rule or BAD[found.bad]
-    return None
+        yield from (rule or BAD[found.bad] for found in filter(is_rare, own or every))
+    if rule := _rule_of_silences(own, kind):
+        yield rule
+    # Where even chunks would fail as well, they would have replaced these.
+    if own and even_chunks(own, own[0].stream) != own:
+        yield "COM-05"
+    yield ALONE.get(kind, "")
 
 
-def _by_silences(own: Sequence[Action], kind: Kind) -> str | None:
+def _rule_of_silences(own: Sequence[Action], kind: Kind) -> str:
     ends = sum(action.do == "end_silence" for action in own)
     starts = sum(action.do == "start_silence" for action in own)
     if not ends and not starts:
-        return None
+        return ""
     if kind in ("time", "clock"):
         if max(ends, starts) >= MANY:
             return "SIL-04"
@@ -221,6 +183,31 @@ def _by_silences(own: Sequence[Action], kind: Kind) -> str | None:
         is_leading = calls[:1] == ["end_silence"] and ends == 1 and not starts
         return "TIME-04" if is_leading else "SIL-05" if kind == "time" else "SIL-03"
     return "SIL-07" if ends or kind == "extra" or starts > 1 else "SIL-01"
+
+
+def even_chunks(actions: Iterable[Action], stream: int) -> tuple[Action, ...]:
+    """Return *actions* with the audio of *stream* in drained seconds, at the same samples."""
+    even, waiting = list[Action](), 0
+
+    def feed() -> None:
+        nonlocal waiting
+        while waiting > 0:
+            even.append(Action(do="insert", stream=stream, samples=min(waiting, SECOND)))
+            even.append(Action(do="drain", stream=stream))
+            waiting -= SECOND
+        waiting = 0
+
+    for action in actions:
+        is_own = action.stream == stream
+        is_plain = action.form == "plain" and action.end_offset is None
+        if is_own and action.do == "insert" and is_plain:
+            waiting += action.samples
+        elif not (is_own and action.do in ("process", "drain") and not action.faults):
+            if is_own:
+                feed()
+            even.append(action)
+    feed()
+    return tuple(even)
 
 
 def twins_of(session: Session, stream: int, lives: Sequence[Life]) -> list[Session | None]:
@@ -238,29 +225,29 @@ def twins_of(session: Session, stream: int, lives: Sequence[Life]) -> list[Sessi
         if actions is None:
             twins.append(None)
             continue
-        tapes = [attrs.evolve(tape, first_sample=life.first_sample) for tape in session.tapes]
         plain = [twin for action in actions for twin in _plain(action)]
-        single = attrs.evolve(session, actions=[*opening, *plain], tapes=tapes)
-        name = f"the twin of stream {stream}, life {len(twins) + 1}, in {session.name}"
-        twins.append(attrs.evolve(even_chunks(single, stream), name=name))
+        twins.append(
+            replace(
+                session,
+                name=f"the twin of stream {stream}, life {len(twins) + 1}, in {session.name}",
+                tapes=tuple(replace(t, first_sample=life.first_sample) for t in session.tapes),
+                actions=even_chunks([*opening, *plain], stream),
+            )
+        )
     return twins
 
 
-def compare(life: Life, twin: Life, stream: int) -> Iterator[Violation]:
+def compare(life: Life, twin: Life, stream: int) -> Violation | None:
     """Compare a life with that of its twin; one that was not finished may have fewer tokens."""
     expected = _without_pauses(twin)
     if not life.is_complete:
         expected = expected[: len(life.tokens)]
+    what = "against the same audio alone, its flushes made twice, its pauses longer (times without "
     try:
-        check_same(
-            expected,
-            _without_pauses(life),
-            what="against the same audio alone, its flushes made twice, its pauses longer (times "
-            "without pauses)",
-            tolerance=TOLERANCE,
-        )
+        check_same(expected, _without_pauses(life), what=f"{what}pauses)", tolerance=TOLERANCE)
     except AssertionError as error:
-        yield Violation("COM-04", str(error), kind="differs", stream=f"stream {stream}")
+        return Violation("COM-04", str(error), kind="differs", stream=f"stream {stream}")
+    return None
 
 
 def _actions_of_lives(session: Session, stream: int) -> Iterator[list[Action] | None]:
@@ -286,18 +273,16 @@ def _actions_of_lives(session: Session, stream: int) -> Iterator[list[Action] | 
 def _plain(action: Action) -> Iterator[Action]:
     stream = action.stream
     if action.do == "insert":
-        if action.end_offset is not None and action.end_offset < -EPS:
+        gap = action.end_offset or 0.0
+        if gap < -EPS:
             return  # refused
-        if action.end_offset is not None and action.end_offset > EPS:
-            start = Action(do="start_silence", stream=stream)
-            yield from (start, start)
-            yield from _halves(action.end_offset, stream)
+        if gap > EPS:
+            yield from 2 * [Action(do="start_silence", stream=stream)]
+            yield from _halves(gap, stream)
         yield Action(do="insert", stream=stream, samples=action.samples)
         return
     if action.do in TWICE:
-        yield from 2 * [
-            attrs.evolve(action, faults=(), is_after=False, is_threaded=False, inner=())
-        ]
+        yield from 2 * [replace(action, faults=(), is_after=False, is_threaded=False, inner=())]
     elif action.do == "end_silence":
         yield from _halves(action.seconds, stream)
     for inner in action.inner:
@@ -307,32 +292,12 @@ def _plain(action: Action) -> Iterator[Action]:
 
 def _halves(seconds: float, stream: int) -> list[Action]:
     """Return a longer silence than one of *seconds*, in two halves; one of 0 s stays as it is."""
-    if seconds == 0:
-        return [Action(do="end_silence", stream=stream)]
     half = round(seconds / 2 * SAMPLE_RATE) / SAMPLE_RATE
-    halves = (half, seconds - half + LONGER)
-    return [Action(do="end_silence", stream=stream, seconds=part) for part in halves if part > 0]
+    parts = [part for part in (half, seconds - half + LONGER) if part > 0] if seconds else [0.0]
+    return [Action(do="end_silence", stream=stream, seconds=part) for part in parts]
 
 
 def _without_pauses(life: Life) -> list[ASRToken]:
     """Return the tokens of *life* with times in its audio, as if no pause had been reported."""
-    return [
-        attrs.evolve(
-            token,
-            start=_audio_time(life.clock, token.start),
-            end=_audio_time(life.clock, token.end),
-        )
-        for token in life.tokens
-    ]
-
-
-def _audio_time(clock: StreamClock, time: float) -> float:
-    silence = 0.0
-    for sample, seconds in clock.pauses:
-        before = sample / SAMPLE_RATE
-        if time <= before + silence:
-            break
-        if time < before + silence + seconds:
-            return before
-        silence += seconds
-    return max(0.0, time - silence)
+    time = life.clock.audio_time
+    return [attrs.evolve(t, start=time(t.start), end=time(t.end)) for t in life.tokens]

@@ -12,16 +12,13 @@ from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules
 from wlk_conformance.suite.sharing import BatchingRules, SharingRules
-from wlk_conformance.suite.silence import SilenceRules
-from wlk_conformance.suite.speakers import SpeakerRules
+from wlk_conformance.suite.silence import SilenceRules, SpeakerRules
 from wlk_conformance.suite.text import HypothesisRules, TextRules
 from wlk_conformance.suite.times import TimeRules
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-__all__ = ["BackendConformance", "check_rules", "explain"]
 
 KINDS = {
     "G": "any model",
@@ -101,13 +98,7 @@ def check_rules(ids: Iterable[str]) -> None:
 
 
 def explain(rule_id: str) -> str:
-    """
-    Return what a rule demands, the usual causes of a failure and how to repeat it.
-
-    Raises:
-        OptionError: there is no such rule; the message names those of its family.
-
-    """
+    """Return what a rule demands, the usual causes of a failure and how to repeat it."""
     check_rules([rule_id])
     lines = [rule_id]
     for test, _ in rule_tests(BackendConformance):

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-__all__ = ["FailureRules"]
-
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each of them in some stream
 STRIDE = 4  # calls from one fault to the next, where a stream has several; see _retried
 RETRIES = 3  # failed retries after which a stream is broken
@@ -25,7 +23,7 @@ RETRIES = 3  # failed retries after which a stream is broken
 class FailureRules:
     """Rules of an engine that fails."""
 
-    @rule("ERR-01", kinds="F", causes=("except Exception: return []",))
+    @rule("ERR-01", "except Exception: return []", kinds="F")
     def test_an_engine_error_is_raised(self, wlk: BackendUnderTest) -> None:
         """An engine error is raised as BackendError with its cause, never turned into silence."""
         faults, stimulus, fired = wlk.faults, wlk.speech(4, seed=3), 0
@@ -40,7 +38,7 @@ class FailureRules:
                 _error_of(driver.finish)
         _require(fired)
 
-    @rule("ERR-01", since="2.0", causes=("except OSError: return []",))
+    @rule("ERR-01", "except OSError: return []", since="2.0")
     def test_a_lost_connection_is_raised(self, wlk: BackendUnderTest) -> None:
         """A backend whose server cannot be reached raises, where another reads its own model."""
         stimulus = wlk.speech(4, seed=3)
@@ -53,7 +51,7 @@ class FailureRules:
             f"the connection was lost ({attempts[0]}), and finish raised nothing"
         )
 
-    @rule("ERR-01", kinds="F", causes=("the error of a later step is dropped to return text",))
+    @rule("ERR-01", "the error of a later step is dropped to return text", kinds="F")
     def test_an_error_after_text_is_raised(self, wlk: BackendUnderTest) -> None:
         """Where earlier steps of a call committed text, that call or the next one raises."""
         faults, stimulus, total = wlk.faults, wlk.speech(24, seed=19), 0
@@ -70,12 +68,10 @@ class FailureRules:
 
     @rule(
         "ERR-02",
+        "pending audio is taken before the engine has answered",
+        "the tick is moved on although it failed",
+        "the engine's state is changed before the call has succeeded",
         kinds="F",
-        causes=(
-            "pending audio is taken before the engine has answered",
-            "the tick is moved on although it failed",
-            "the engine's state is changed before the call has succeeded",
-        ),
     )
     def test_a_failed_call_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
@@ -104,7 +100,7 @@ class FailureRules:
                 total += sum(start + call <= faults.count for call in calls)
         _require(total)
 
-    @rule("ERR-02", kinds="F", causes=("finish marks the stream finished before it flushes",))
+    @rule("ERR-02", "finish marks the stream finished before it flushes", kinds="F")
     def test_a_failed_finish_can_be_retried(self, wlk: BackendUnderTest) -> None:
         """A failed finish leaves the stream open: audio and another finish are accepted."""
         stimulus = wlk.speech(6, seed=5)
@@ -119,11 +115,7 @@ class FailureRules:
             driver.finish()
             check_alone(wlk, stimulus, driver, "after a finish that failed", tolerance=0.1)
 
-    @rule(
-        "ERR-03",
-        kinds="F",
-        causes=("every call tries again for ever", "a new chunk resets the count"),
-    )
+    @rule("ERR-03", "every call tries again for ever", "a new chunk resets the count", kinds="F")
     def test_failure_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
         Failure is bounded: after three failed retries the stream is broken for good.
@@ -158,7 +150,7 @@ class FailureRules:
             driver.finish()
             check_alone(wlk, stimulus, driver, "reset after it was broken")
 
-    @rule("ERR-04", kinds="F", causes=("the engine's failure is stored on the backend",))
+    @rule("ERR-04", "the engine's failure is stored on the backend", kinds="F")
     def test_other_streams_are_unaffected(self, wlk: BackendUnderTest) -> None:
         """One stream's failure leaves the other streams of the backend as they were."""
         faults, stimulus, fired = wlk.faults, wlk.speech(6, seed=5), 0

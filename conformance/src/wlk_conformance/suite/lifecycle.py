@@ -25,8 +25,6 @@ from wlk_core.errors import StreamClosed
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-__all__ = ["LifeRules"]
-
 CLOSED_WITHIN = 5.0  # seconds
 LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
 
@@ -34,7 +32,7 @@ LOST = 0.03  # share of the words of an engine that agreement with other hypothe
 class LifeRules:
     """Rules of the life cycle."""
 
-    @rule("LIFE-01", causes=("a prefix or a language token is decoded as text",))
+    @rule("LIFE-01", "a prefix or a language token is decoded as text")
     def test_a_fresh_stream_commits_nothing(self, wlk: BackendUnderTest) -> None:
         """A fresh processor commits nothing at time 0."""
         driver = wlk.stream()
@@ -45,11 +43,7 @@ class LifeRules:
             assert not driver.processor.get_buffer().tokens
             driver.end_silence(5.0)
 
-    @rule(
-        "LIFE-02",
-        kinds="G,O",
-        causes=("a rest shorter than a tick or a chunk is never decoded",),
-    )
+    @rule("LIFE-02", "a rest shorter than a tick or a chunk is never decoded", kinds="G,O")
     def test_finish_flushes_everything(self, wlk: BackendUnderTest) -> None:
         """`finish()` flushes everything, audio of 0.1 s included."""
         stimulus = wlk.log_stimulus(white_noise(0.1))
@@ -66,7 +60,7 @@ class LifeRules:
             wlk.require_tokens(driver.tokens, stimulus)
             check_spoken(wlk, stimulus, driver.tokens, "by finish alone")
 
-    @rule("LIFE-02", kinds="O", causes=("the model is not padded to its smallest input",))
+    @rule("LIFE-02", "the model is not padded to its smallest input", kinds="O")
     def test_finish_flushes_a_tenth_of_a_second(self, wlk: BackendUnderTest) -> None:
         """A word that is a tenth of a second long comes out at finish."""
         if not isinstance(wlk.speech_source, CodedSpeech):
@@ -76,12 +70,10 @@ class LifeRules:
 
     @rule(
         "LIFE-02",
+        "a word that is not confirmed yet is dropped by the flush",
+        "words are dropped between the engine and the caller, in every stream alike",
         kinds="F",
         since="2.0",
-        causes=(
-            "a word that is not confirmed yet is dropped by the flush",
-            "words are dropped between the engine and the caller, in every stream alike",
-        ),
     )
     def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returned last, for all of the audio, are committed."""
@@ -101,7 +93,7 @@ class LifeRules:
             f"the engine returned {returned} words, and {lost} of them were not committed"
         )
 
-    @rule("LIFE-03", causes=("finish pads and decodes again each time",))
+    @rule("LIFE-03", "finish pads and decodes again each time")
     def test_a_second_finish_does_nothing(self, wlk: BackendUnderTest) -> None:
         """A second `finish()` commits nothing and runs no model."""
         stimulus = wlk.speech(4, seed=3)
@@ -116,7 +108,7 @@ class LifeRules:
             assert again.stable_up_to == first.stable_up_to
         assert before == driver.processor.stats, "the second finish did work"
 
-    @rule("LIFE-04", causes=("only finish itself reads the flag it sets",))
+    @rule("LIFE-04", "only finish itself reads the flag it sets")
     def test_a_finished_stream_accepts_nothing(self, wlk: BackendUnderTest) -> None:
         """After finish, insert, process_iter, silence and speaker calls raise StreamClosed."""
         stimulus = wlk.speech(3, seed=2)
@@ -124,7 +116,7 @@ class LifeRules:
         for name, call in exclusive_calls(wlk, driver, stimulus.audio).items():
             check_raises(StreamClosed, call, name)
 
-    @rule("LIFE-05", causes=("padding is decoded although no audio came before it",))
+    @rule("LIFE-05", "padding is decoded although no audio came before it")
     def test_finish_without_audio_runs_nothing(self, wlk: BackendUnderTest) -> None:
         """`finish()` without audio: nothing, and no model call."""
         for seconds in (None, 5.0):
@@ -139,7 +131,7 @@ class LifeRules:
             driver.finish()  # the monitor of every stream checks that it commits nothing
             assert counted(before) == counted(driver.processor.stats), "the model ran"
 
-    @rule("LIFE-06", causes=("the clock, the speaker or the prompt survive a reset",))
+    @rule("LIFE-06", "the clock, the speaker or the prompt survive a reset")
     def test_reset_gives_a_new_stream(self, wlk: BackendUnderTest) -> None:
         """`reset()` gives the state of a new processor."""
         stimulus = wlk.speech(4, seed=3)
@@ -167,7 +159,7 @@ class LifeRules:
                 "the counters of the reset stream are not those of a new one"
             )
 
-    @rule("LIFE-07", causes=("is_last is never read",))
+    @rule("LIFE-07", "is_last is never read")
     def test_is_last_drains_without_closing(self, wlk: BackendUnderTest) -> None:
         """`process_iter(is_last=True)` drains like finish without closing."""
         stimulus = wlk.speech(6, seed=5, tail=0.0)
@@ -186,11 +178,7 @@ class LifeRules:
         check_clock(driver.processed_up_to, 2 * stimulus.seconds)
         assert len(driver.tokens) > before, "no text came after process_iter(is_last=True)"
 
-    @rule(
-        "LIFE-08",
-        kinds="O",
-        causes=("an end-of-text token resets the whole stream, audio and clock",),
-    )
+    @rule("LIFE-08", "an end-of-text token resets the whole stream, audio and clock", kinds="O")
     def test_a_limit_inside_the_model_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """
         A limit inside the model keeps clock, pending audio, spacing and speaker.
@@ -219,11 +207,9 @@ class LifeRules:
 
     @rule(
         "LIFE-08",
+        "audio that was decoded without text is dropped with what waits for another decision",
+        "text that ends early begins a new utterance, without speaker or spacing",
         kinds="F",
-        causes=(
-            "audio that was decoded without text is dropped with what waits for another decision",
-            "text that ends early begins a new utterance, without speaker or spacing",
-        ),
     )
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """An engine whose text ends early loses no word but those it would have emitted then."""
@@ -247,10 +233,8 @@ class LifeRules:
 
     @rule(
         "LIFE-09",
-        causes=(
-            "warmup runs through a stream that is in use",
-            "warmup leaves its audio or text to the first stream",
-        ),
+        "warmup runs through a stream that is in use",
+        "warmup leaves its audio or text to the first stream",
     )
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace and raises on failure."""
@@ -262,7 +246,7 @@ class LifeRules:
         driver = wlk.run(stimulus, of=other)
         check_alone(wlk, stimulus, driver, "the first stream after a warmup")
 
-    @rule("LIFE-09", kinds="F", causes=("warmup logs its exception and goes on",))
+    @rule("LIFE-09", "warmup logs its exception and goes on", kinds="F")
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
         """A warmup whose engine call fails raises."""
         for is_after in (False, True):
@@ -273,12 +257,12 @@ class LifeRules:
                     wlk.backend.warmup()
                 except Exception as error:  # noqa: BLE001 -- any will do, if it is not swallowed
                     if not is_after:
-                        wlk.note(f"warmup raised {type(error).__name__}")
+                        wlk.notes.append(f"warmup raised {type(error).__name__}")
                     continue
                 assert faults.count == before, "the engine failed and warmup returned"
                 raise NotApplicable("warmup calls no engine")
 
-    @rule("LIFE-10", causes=("a thread waits on a queue that is never filled again",))
+    @rule("LIFE-10", "a thread waits on a queue that is never filled again")
     def test_close_releases_everything(self, wlk: BackendUnderTest) -> None:
         """
         `close()` releases threads, hooks and caches within 5 s, finished or not.

@@ -7,11 +7,11 @@ from itertools import pairwise
 import tracemalloc
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
-from wlk_conformance.rules import NotApplicable, NotDeclared, rule
+from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.sessions.reports import COUNTERS
+from wlk_conformance.testing import partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
     from wlk_core import StreamStats
-
-__all__ = ["ResourceRules"]
 
 ROUNDS = 7
 FIRST = 3  # rounds until caches and buffers are full
@@ -68,77 +66,40 @@ def _growth(wlk: BackendUnderTest) -> tuple[list[int], list[int]]:
     return left, [after - before for before, after in pairwise(counts)]
 
 
-@attrs.frozen
-class _Loop:
-    """
-    The counters after each round of the same audio; entry 0 is before the first round.
-
-    `held` is the maximum of bytes of state in each round.
-    """
-
-    seconds: float
-    stats: tuple[StreamStats, ...]
-    held: tuple[int | None, ...]
-    is_paused: bool
-
-    def check(self, name: str, values: list[int], *, total: Callable[[list[int]], int]) -> None:
-        """
-        Assert that the *total* of the last minute of *values*, one a round, is not above minute 2.
-
-        Where no pause ends a round its buffers are cut elsewhere, and a minute more is taken with
-        minute 2 if it has the length of a round.
-        """
-        rounds = max(1, round(MINUTE / self.seconds))
-        if self.is_paused:
-            early, last = max(values[rounds : 2 * rounds]), values[-1]
-        else:
-            starts = range(rounds, rounds + (3 if rounds == 1 else 1))
-            early = max(total(values[start : start + rounds]) for start in starts)
-            last = total(values[-rounds:])
-        allowed = (GROWTH if self.is_paused else UNEVEN) * early
-        assert last <= allowed, (
-            f"{name}: {early} in minute 2, {last} at the end of {len(values)} rounds of "
-            f"{self.seconds:g} s"
-        )
-
-
 class ResourceRules:
     """Rules of memory and work."""
 
     @rule(
         "RES-01",
-        causes=(
-            "ids, positions or text of the whole stream are kept",
-            "audio is trimmed, or a cache is emptied, at pauses only",
-        ),
+        "ids, positions or text of the whole stream are kept",
+        "audio is trimmed, or a cache is emptied, at pauses only",
     )
     def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
         State is bounded by a declared constant.
 
         On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.
-        Minutes without a pause hold what two hold, apart from where a cut falls.
+        Minutes without a pause hold what two hold, apart from where a cut falls.  With --long the
+        last minute is the sixtieth.
         """
         for is_paused in (True, False):
-            _check_state(_loop(wlk, is_paused=is_paused))
+            _, held = _loop(wlk, is_paused=is_paused)
+            values = [state for state in held if state is not None]
+            if not values:
+                raise NotApplicable("state_bytes is not counted")
+            _check_growth(wlk, "state_bytes", values, total=max, is_paused=is_paused)
 
-    @rule("RES-01", tier="long", causes=("state or work that grows slowly",))
-    def test_state_is_bounded_for_an_hour(self, wlk: BackendUnderTest) -> None:
-        """On a looped identical minute, state_bytes at minute 60 <= 1.02 x minute 2."""
-        for is_paused in (True, False):
-            _check_state(_loop(wlk, is_paused=is_paused, is_hour=True))
-
-    @rule("RES-01", since="2.0", causes=("what is kept is not counted in state_bytes",))
+    @rule("RES-01", "what is kept is not counted in state_bytes", since="2.0")
     def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates for a stream does not grow, whatever its counters report."""
         left, _ = wlk.cached("growth", lambda: _growth(wlk))
-        wlk.note(f"{max(0, min(left))} bytes more after each round, measured")
+        wlk.notes.append(f"{max(0, min(left))} bytes more after each round, measured")
         assert min(left) <= (LEAK if wlk.is_coded else SLOW_LEAK), (
             f"each of the last {len(left)} rounds of a stream left {min(left)} bytes or more "
             f"allocated: {left}"
         )
 
-    @rule("RES-01", since="2.0", causes=("a list on the backend that no close empties",))
+    @rule("RES-01", "a list on the backend that no close empties", since="2.0")
     def test_lives_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates does not grow with resets, speaker turns and streams."""
         stimulus = wlk.speech(2, seed=2)
@@ -168,28 +129,28 @@ class ResourceRules:
 
     @rule(
         "RES-02",
-        causes=(
-            "the whole list of ids is detokenised at each call",
-            "attention over everything since the last pause",
-        ),
+        "the whole list of ids is detokenised at each call",
+        "attention over everything since the last pause",
     )
     def test_work_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """
         Work per audio second does not grow.
 
         Every work counter (not busy_seconds) at minute 10 <= 1.02 x minute 2.  The last minute
-        without a pause costs what minute 2 cost, apart from where a cut falls.
+        without a pause costs what minute 2 cost, apart from where a cut falls.  With --long it is
+        the sixtieth.
         """
         for is_paused in (True, False):
-            _check_work(_loop(wlk, is_paused=is_paused))
+            loop, _ = _loop(wlk, is_paused=is_paused)
+            counted = [name for name in COUNTERS if getattr(loop[-1], name) is not None]
+            if not counted:
+                raise NotApplicable("no work is counted")
+            for name in counted:
+                sums = [getattr(stats, name) or 0 for stats in loop]
+                values = [after - before for before, after in pairwise(sums)]
+                _check_growth(wlk, name, values, total=sum, is_paused=is_paused)
 
-    @rule("RES-02", tier="long", causes=("state or work that grows slowly",))
-    def test_work_does_not_grow_for_an_hour(self, wlk: BackendUnderTest) -> None:
-        """Every work counter at minute 60 <= 1.02 x minute 2."""
-        for is_paused in (True, False):
-            _check_work(_loop(wlk, is_paused=is_paused, is_hour=True))
-
-    @rule("RES-02", since="2.0", causes=("the engine runs more often the longer the stream is",))
+    @rule("RES-02", "the engine runs more often the longer the stream is", since="2.0")
     def test_engine_calls_that_are_counted_do_not_grow(self, wlk: BackendUnderTest) -> None:
         """Engine calls for each second of audio do not grow, whatever the counters report."""
         _, calls = wlk.cached("growth", lambda: _growth(wlk))
@@ -200,12 +161,12 @@ class ResourceRules:
             f"the rounds of a stream made {calls} engine calls"
         )
 
-    @rule("RES-03", kinds="G,S", causes=("a word waits for the next word, which may never come",))
+    @rule("RES-03", "a word waits for the next word, which may never come", kinds="G,S")
     def test_the_declared_delay_holds(self, wlk: BackendUnderTest) -> None:
         """The declared `max_delay` holds: older audio is committed or in the hypothesis."""
         delay = wlk.max_delay
         if delay is None:
-            raise NotDeclared("no max_delay is declared")
+            raise NotApplicable("no max_delay is declared", "not declared")
         stimulus = wlk.speech(10, seed=21, gap=(0.3, 0.9), tail=delay + 1.0)
         driver = wlk.stream()
         for chunk in stimulus.chunks(0.5):
@@ -219,17 +180,17 @@ class ResourceRules:
                 _check_shown(driver, stimulus, delay)
         wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule("RES-04", causes=("the hypothesis is detokenised from its first id at each call",))
+    @rule("RES-04", "the hypothesis is detokenised from its first id at each call")
     def test_each_id_is_detokenised_a_few_times(self, wlk: BackendUnderTest) -> None:
         """The text path is O(1): ids detokenised per id emitted <= 9."""
-        stats = _loop(wlk, is_paused=True).stats[-1]
+        stats = _loop(wlk, is_paused=True)[0][-1]
         if stats.detokenised_ids is None:
             raise NotApplicable("detokenised_ids is not counted")
         emitted = stats.decoder_forwards or stats.decoder_positions
         if not emitted:
             raise NotApplicable("the ids that the model emits are not counted")
         ratio = stats.detokenised_ids / emitted
-        wlk.note(f"{ratio:.2f} ids detokenised per id emitted")
+        wlk.notes.append(f"{ratio:.2f} ids detokenised per id emitted")
         assert ratio <= DETOKENISED, (
             f"{stats.detokenised_ids} ids were detokenised for {emitted} emitted ({ratio:.1f})"
         )
@@ -250,18 +211,28 @@ def _left_by(act: Callable[[], None], *, times: int) -> list[int]:
     return [after - before for before, after in pairwise(held[FIRST:])]
 
 
-def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _Loop:
-    is_short = not wlk.is_coded and not is_hour
-    seconds, count = SHORT if is_short else MINUTE, 60 if is_hour else 10 if is_paused else 9
-    stimulus = _filled(wlk, seconds)
+def _round_seconds(wlk: BackendUnderTest) -> float:
+    return MINUTE if wlk.is_coded or "long" in wlk.tiers else SHORT
 
-    def loop() -> _Loop:
-        driver = wlk.stream()
+
+def _loop(wlk: BackendUnderTest, *, is_paused: bool) -> tuple[list[StreamStats], list[int | None]]:
+    """
+    Feed rounds of the same audio to a stream.
+
+    Returns the counters before the first round and after each, and the maximum of bytes of state in
+    each.
+    """
+    seconds = _round_seconds(wlk)
+    count = 60 if "long" in wlk.tiers else 10 if is_paused else 9
+    # Exactly so many seconds, a multiple of any tick, so that each round is cut alike.
+    audio = _cut(wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1)), seconds)
+
+    def loop() -> tuple[list[StreamStats], list[int | None]]:
+        driver, held = wlk.stream(), list[int | None]()
         stats = [driver.processor.stats]
-        held: list[int | None] = []
         for _ in range(count):
             peak: int | None = None
-            for chunk in stimulus.chunks(1.0):
+            for chunk in partition(audio, 1.0):
                 driver.feed(chunk)
                 state = driver.processor.stats.state_bytes
                 peak = state if peak is None else max(peak, state or 0)
@@ -270,39 +241,44 @@ def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _
                 driver.silence(1.0)
             stats.append(driver.processor.stats)
             held.append(stats[-1].state_bytes if is_paused else peak)
-        return _Loop(seconds, tuple(stats), tuple(held), is_paused)
+        return stats, held
 
     pause = "a second of silence after each" if is_paused else "no silence"
     wlk.recipes.append(f"{count} times the same {seconds:g} s, {pause}")
-    return wlk.cached(f"{count} times {seconds} s, {pause}", loop)
+    return wlk.cached(f"loop, {pause}", loop)
 
 
-def _filled(wlk: BackendUnderTest, seconds: float) -> Stimulus:
-    """Return exactly *seconds* of speech, a multiple of any tick: each round is cut alike."""
-    stimulus = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
-    return attrs.evolve(stimulus, audio=_cut(stimulus, seconds))
+def _check_growth(
+    wlk: BackendUnderTest,
+    name: str,
+    values: list[int],
+    *,
+    total: Callable[[list[int]], int],
+    is_paused: bool,
+) -> None:
+    """
+    Assert that the *total* of the last minute of *values*, one a round, is not above minute 2.
+
+    Where no pause ends a round its buffers are cut elsewhere, and a minute more is taken with
+    minute 2 if it has the length of a round.
+    """
+    seconds = _round_seconds(wlk)
+    rounds = max(1, round(MINUTE / seconds))
+    if is_paused:
+        early, last = max(values[rounds : 2 * rounds]), values[-1]
+    else:
+        starts = range(rounds, rounds + (3 if rounds == 1 else 1))
+        early = max(total(values[start : start + rounds]) for start in starts)
+        last = total(values[-rounds:])
+    assert last <= (GROWTH if is_paused else UNEVEN) * early, (
+        f"{name}: {early} in minute 2, {last} at the end of {len(values)} rounds of {seconds:g} s"
+    )
 
 
 def _cut(stimulus: Stimulus, seconds: float) -> NDArray[np.float32]:
     audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
     audio[: len(stimulus.audio)] = stimulus.audio[: len(audio)]
     return audio
-
-
-def _check_state(loop: _Loop) -> None:
-    held = [state for state in loop.held if state is not None]
-    if not held:
-        raise NotApplicable("state_bytes is not counted")
-    loop.check("state_bytes", held, total=max)
-
-
-def _check_work(loop: _Loop) -> None:
-    counted = [name for name in COUNTERS if getattr(loop.stats[-1], name) is not None]
-    if not counted:
-        raise NotApplicable("no work is counted")
-    for name in counted:
-        sums = [getattr(stats, name) or 0 for stats in loop.stats]
-        loop.check(name, [after - before for before, after in pairwise(sums)], total=sum)
 
 
 def _check_shown(driver: StreamDriver, stimulus: Stimulus, delay: float) -> None:

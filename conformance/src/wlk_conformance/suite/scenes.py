@@ -6,7 +6,7 @@ from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import LIMIT, ThreadedCall, while_held
+from wlk_conformance.calls import LIMIT, ends_within, threaded, while_held
 from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.reports import COUNTERS
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken, StreamStats
-
-__all__ = [
-    "STREAMS",
-    "check_alone",
-    "check_around",
-    "check_raises",
-    "check_solo",
-    "check_spoken",
-    "counted",
-    "different_speech",
-    "exclusive_calls",
-    "feed_and_find_cut",
-    "known_clips",
-    "make_together",
-    "returns_promptly",
-    "while_a_step_runs",
-    "word_error_rate",
-]
 
 PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 STREAMS = 4
@@ -101,9 +83,10 @@ def exclusive_calls(
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
     """Make *call* on a new thread; AssertionError if it waits for the running step."""
-    calling = ThreadedCall(call)
-    assert calling.wait(PROMPT), f"{name} did not return within {PROMPT:g} s while a step ran"
-    calling.raise_error()
+    calling = threaded(call)
+    within = f"within {PROMPT:g} s while a step ran"
+    assert ends_within(PROMPT, calling), f"{name} did not return {within}"
+    calling.result()
 
 
 def while_a_step_runs(
@@ -122,9 +105,9 @@ def while_a_step_runs(
     """
     faults = wlk.faults if must_hold else wlk.engine_calls
     stepping = while_held(driver.process, act, None if faults is None else faults.held)
-    assert stepping.wait(0.0), f"the step did not end within {LIMIT:g} s"
-    if not isinstance(stepping.error, may_raise):
-        stepping.raise_error()
+    assert stepping.done(), f"the step did not end within {LIMIT:g} s"
+    if not isinstance(stepping.exception(), may_raise):
+        stepping.result()
 
 
 def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:
@@ -150,10 +133,10 @@ def make_together(calls: Sequence[Callable[[], object]]) -> None:
         begin.wait(ALL_LIMIT)
         call()
 
-    threaded = [ThreadedCall(partial(make, call)) for call in calls]
-    assert all(calling.wait(ALL_LIMIT) for calling in threaded), "a call did not return"
-    for calling in threaded:
-        calling.raise_error()
+    made = [threaded(partial(make, call)) for call in calls]
+    assert ends_within(ALL_LIMIT, *made), "a call did not return"
+    for calling in made:
+        calling.result()
 
 
 def word_error_rate(wlk: BackendUnderTest) -> float:
@@ -196,38 +179,14 @@ def check_around(
     lost: tuple[float, float],
     *,
     what: str,
-    word_errors: float = 0.0,
-) -> None:
-    """
-    Assert that the tokens before and after the span that may be lost are the same.
-
-    A share of *word_errors* of them may differ, because after a cut a model decodes them in other
-    audio, and QUAL judges its mistakes.
-    """
-    if word_errors:
-        _check_alike(expected, actual, lost, what=what, word_errors=word_errors)
-        return
-    first, last = lost
-    early = [token for token in expected if token.end <= first]
-    late = [token for token in expected if token.start >= last]
-    max_rest = len(expected) - len(early) - len(late)
-    rest = len(actual) - len(early) - len(late)
-    check_same(early, actual[: len(early)], what=what, tolerance=TOLERANCE)
-    check_same(late, actual[max(0, len(actual) - len(late)) :], what=what, tolerance=TOLERANCE)
-    assert 0 <= rest <= max_rest, (
-        f"{what}: {rest} tokens between {first:.1f} and {last:.1f} s, {max_rest}"
-    )
-
-
-def _check_alike(
-    expected: Sequence[ASRToken],
-    actual: Sequence[ASRToken],
-    lost: tuple[float, float],
-    *,
-    what: str,
     word_errors: float,
 ) -> None:
-    """Assert that the words are the same at the same times, but for a share of *word_errors*."""
+    """
+    Assert that the words are the same at the same times, but for those in the span *lost*.
+
+    A share of *word_errors* of them may differ as well, because after a cut a model decodes them in
+    other audio, and QUAL judges its mistakes.
+    """
     first, last = timed_words(expected), timed_words(actual)
     missing = list(first)
     for word, start in last:  # by time too, because a model may have one word only

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.compare import check_same
-from wlk_conformance.rules import NotDeclared, rule
+from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
     STREAMS,
     check_alone,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
 
-__all__ = ["BatchingRules", "SharingRules"]
-
 MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
 CHUNK_SECONDS = 0.5
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
@@ -42,7 +40,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 class SharingRules:
     """Rules of streams that share a model."""
 
-    @rule("ISO-01", causes=("decoder state or a prompt is kept on the backend",))
+    @rule("ISO-01", "decoder state or a prompt is kept on the backend")
     def test_interleaved_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N interleaved streams equal solo runs."""
         stimuli = different_speech(wlk)
@@ -55,7 +53,7 @@ class SharingRules:
             driver.finish()
         check_solo(wlk, stimuli, drivers, "interleaved")
 
-    @rule("ISO-02", causes=("hooks or caches of one stream are used by the pass of another",))
+    @rule("ISO-02", "hooks or caches of one stream are used by the pass of another")
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N threaded streams equal solo runs (forced interleaving in the engine)."""
         stimuli = different_speech(wlk)
@@ -74,16 +72,16 @@ class SharingRules:
 
         faults = wlk.engine_calls
         if faults is None:
-            wlk.note("interleaved by chance: the engine cannot be held")
+            wlk.notes.append("interleaved by chance: the engine cannot be held")
         with nullcontext() if faults is None else faults.held(wait):
             make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         check_solo(wlk, stimuli, drivers, "threaded")
 
-    @rule("ISO-03", causes=("a device stream or a cache belongs to the thread that made it",))
+    @rule("ISO-03", "a device stream or a cache belongs to the thread that made it")
     def test_every_call_may_come_from_a_new_thread(self, wlk: BackendUnderTest) -> None:
         """Every call of a stream works from a fresh thread, one call at a time."""
         if wlk.spec.thread_affinity == "same-thread":
-            raise NotDeclared("thread_affinity is declared as same-thread")
+            raise NotApplicable("thread_affinity is declared as same-thread", "not declared")
         stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
         for chunk in stimulus.chunks(1.0):
@@ -95,7 +93,7 @@ class SharingRules:
         check_alone(wlk, stimulus, driver, "each call from a fresh thread")
         make_together([driver.processor.close])
 
-    @rule("ISO-04", causes=("layers are replaced during a call and put back after it",))
+    @rule("ISO-04", "layers are replaced during a call and put back after it")
     def test_the_model_is_not_changed(self, wlk: BackendUnderTest) -> None:
         """
         The shared model is not mutated, also after exceptions.
@@ -124,11 +122,7 @@ class SharingRules:
                     failing.finish()
             _check_unchanged(before, wlk, "after an exception")
 
-    @rule(
-        "ISO-05",
-        requires="language-forcing",
-        causes=("each stream writes its options to the backend",),
-    )
+    @rule("ISO-05", "each stream writes its options to the backend", requires="language-forcing")
     def test_the_language_belongs_to_the_stream(self, wlk: BackendUnderTest) -> None:
         """Language and task belong to the stream, not to the backend."""
         languages = _accepted(wlk)
@@ -151,8 +145,7 @@ class SharingRules:
         wlk.require_tokens(drivers[0].tokens, stimulus)
 
     @rule(
-        "ISO-06",
-        causes=("a lock makes the second call wait for the first", "both run and share a buffer"),
+        "ISO-06", "a lock makes the second call wait for the first", "both run and share a buffer"
     )
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
         """
@@ -180,7 +173,7 @@ class SharingRules:
         driver.end()
         check_alone(wlk, stimulus, driver, "after overlapping calls were refused", tolerance=0.1)
 
-    @rule("ISO-06", causes=("close frees what a running step is using",))
+    @rule("ISO-06", "close frees what a running step is using")
     def test_close_waits_for_the_step(self, wlk: BackendUnderTest) -> None:
         """A close from another thread ends the stream after its step."""
         stimulus = wlk.speech(6, seed=5)
@@ -189,7 +182,7 @@ class SharingRules:
         while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
         check_raises(StreamClosed, driver.process, "process_iter after close()")
 
-    @rule("ISO-06", causes=("module-level state", "a framework that is initialised twice"))
+    @rule("ISO-06", "module-level state", "a framework that is initialised twice")
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:
         """Two backends in one process work, and closing one leaves the other."""
         stimulus = wlk.speech(6, seed=5)
@@ -296,9 +289,10 @@ class BatchingRules:
 
     @rule(
         "ISO-07",
+        "rows of a batch are mixed",
+        "padding of a shorter row is attended to",
         since="2.0",
         requires="batching",
-        causes=("rows of a batch are mixed", "padding of a shorter row is attended to"),
     )
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams whose engine calls are taken together equal solo runs (forced batches)."""
@@ -315,9 +309,10 @@ class BatchingRules:
 
     @rule(
         "ISO-07",
+        "all streams of a batch share its error",
+        "a failed batch has changed a cache",
         since="2.0",
         requires="batching",
-        causes=("all streams of a batch share its error", "a failed batch has changed a cache"),
     )
     def test_a_failure_in_a_batch_reaches_one_stream(self, wlk: BackendUnderTest) -> None:
         """An engine call that fails in a batch fails in one stream, and can be repeated."""

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "CELL_SAMPLES",
-    "CELL_SECONDS",
-    "CodedToken",
-    "DetectedToken",
-    "LoudIsSpeech",
-    "encode",
-    "read_tokens",
-    "script_words",
-]
-
 CELL_SAMPLES = 1280  # one step of a natively streaming model
 CELL_SECONDS = CELL_SAMPLES / SAMPLE_RATE  # 0.08
 MAX_CELLS = 12  # a token of 0.96 s fits the 14 bits of its offsets

@@ -17,8 +17,6 @@ from wlk_core.streaming.words import Word
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Clip", "clip_names", "clip_path", "connected_digits", "load_clip"]
-
 CLIPS = Path(__file__).parent / "clips"
 _DEMO = Path(str(files("wlk_core"))) / "cli" / "clip"  # the demo's recording ships with wlk-core
 _FADE = 80  # samples (5 ms) over which a word cut out of its clip fades in and out

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
 
-__all__ = ["Record", "StreamDriver"]
-
 MAX_DRAIN_CALLS = 10_000  # far beyond any backlog, so that an endless one is reported
 
 

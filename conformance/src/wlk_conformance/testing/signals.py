@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["noise", "partition", "silence", "tone"]
-
 
 def silence(seconds: float) -> NDArray[np.float32]:
     """Return float32[n] zeros."""

@@ -1,0 +1,298 @@
+"""A life of a stream: the clock that it should keep, and what must hold of its tokens."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_conformance.sessions.session import Violation
+from wlk_core import EPS, SAMPLE_RATE, ASRToken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wlk_core import BackendSpec, ChangeSpeaker, Emission, Transcript
+
+ROUNDING = 1e-6  # seconds: rounding allowed in a clock that counts samples
+RECENT = 32  # tokens that every call compares again with what they were; the end compares all
+# The rule of a call that commits text although no audio came since the last flush.
+IDLE = {
+    "start_silence": "SIL-02", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "LIFE-03",
+}  # fmt: skip
+
+Snapshot = tuple[Any, ...]
+Speaker = int | str | None
+
+
+@attrs.frozen
+class StreamClock:
+    """
+    Samples and silences, counted exactly; `pauses` are the samples before each, seconds and rule.
+
+    The core's own Timeline is not used, because it is a part of what is tested.
+    """
+
+    samples: int = 0
+    silence: Fraction = Fraction(0)
+    pauses: tuple[tuple[int, Fraction, str], ...] = ()
+
+    @property
+    def end(self) -> float:
+        """The end of audio and silences, in seconds."""
+        return float(self.silence + Fraction(self.samples, SAMPLE_RATE))
+
+    def after(self, *, samples: int = 0, pause: float = 0.0, rule: str = "SIL-05") -> StreamClock:
+        """Return the clock after a pause and then *samples*; a token in the pause breaks *rule*."""
+        silence, pauses = self.silence, self.pauses
+        if pause > 0:
+            silence += Fraction(pause)
+            pauses = (*pauses, (self.samples, Fraction(pause), rule))
+        return StreamClock(self.samples + samples, silence, pauses)
+
+    def gap_before(self, samples: int, end_time: float | None) -> float:
+        """
+        Return the silence before a chunk of *samples* that should end at *end_time*.
+
+        It is 0 for a difference of up to EPS, and negative for an overlap beyond it.
+        """
+        if end_time is None or not math.isfinite(end_time):
+            return 0.0
+        difference = end_time - (self.end + samples / SAMPLE_RATE)
+        return 0.0 if abs(difference) <= EPS + ROUNDING else difference
+
+    def time_of(self, sample: int, *, is_before_pause: bool = False) -> float:
+        """Return the stream time of *sample*; where a silence begins, the time before or after."""
+        silence = Fraction(sample, SAMPLE_RATE)
+        for before, seconds, _ in self.pauses:
+            if before < sample or (before == sample and not is_before_pause):
+                silence += seconds
+        return float(silence)
+
+    def audio_time(self, time: float) -> float:
+        """Return *time* without the silences before it, the start of one for a time inside it."""
+        silences = (max(0.0, min(time, end) - start) for start, end, _ in self._spans())
+        return max(0.0, time - sum(silences))
+
+    def pause_crossed(self, start: float, end: float) -> tuple[float, float, str] | None:
+        """Return the first silence that a token lies in or across: its start, end and rule."""
+        crossed = (s for s in self._spans() if end > s[0] + EPS and start < s[1] - EPS)
+        return next(crossed, None)
+
+    def _spans(self) -> Iterator[tuple[float, float, str]]:
+        silence = Fraction(0)
+        for sample, seconds, rule in self.pauses:
+            begins = silence + Fraction(sample, SAMPLE_RATE)
+            silence += seconds
+            yield float(begins), float(begins + seconds), rule
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """A hypothesis that was read, the tokens committed before, and the samples inserted by then."""
+
+    tokens: tuple[ASRToken, ...]
+    committed: int
+    samples: int
+
+
+@attrs.define
+class Life:
+    """A stream from its opening or reset to the next reset or its end."""
+
+    clock: StreamClock = attrs.field(factory=StreamClock)
+    cuts: list[int] = attrs.field(factory=list)  #: samples at which a flush ended an utterance
+    tokens: list[ASRToken] = attrs.field(factory=list)
+    readings: list[Reading] = attrs.field(factory=list)  #: with text, and other than the one before
+    is_complete: bool = False  #: finished, so that every word was committed
+    is_broken: bool = False  #: StreamBroken was raised
+    first_sample: int = 0  #: of the tape
+    may_end_early: bool = False  #: the engine may run before a word that it decodes has ended
+
+    def read(self, tokens: Sequence[ASRToken]) -> None:
+        """Note the hypothesis of a read."""
+        last = self.readings[-1] if self.readings else None
+        known = None if last is None else (last.tokens, last.committed)
+        if tokens and known != (tuple(tokens), len(self.tokens)):
+            self.readings.append(
+                Reading(
+                    tokens=tuple(tokens), committed=len(self.tokens), samples=self.clock.samples
+                )
+            )
+
+
+class CommittedTokens:
+    """The tokens of a life, with a copy of each to compare it with later."""
+
+    def __init__(self, life: Life, spec: BackendSpec, language: str | None) -> None:
+        self._life = life
+        self._spec = spec
+        self._language = language
+        self._snapshots: list[Snapshot] = []
+        self._stable = 0.0
+
+    @property
+    def end(self) -> float | None:
+        """The end of the last committed token."""
+        return self._snapshots[-1][1] if self._snapshots else None
+
+    def keep(self, tokens: Iterable[Any]) -> None:
+        """Add *tokens* to the life."""
+        for token in tokens:
+            if isinstance(getattr(token, "start", None), float):
+                self._life.tokens.append(token)
+                self._snapshots.append(_snapshot(token))
+
+    def take(self, emission: Emission, call: str, *, has_audio: bool) -> Iterator[Violation]:
+        """Check and keep the tokens of *emission*; `has_audio` since the last flush."""
+        if type(emission.committed) is not tuple:
+            kind = type(emission.committed).__name__
+            yield Violation("COM-02", f"{call} returned its tokens as {kind}")
+        for token in emission.committed:
+            problem = next(self._problems(token, call, has_audio=has_audio), None)
+            if problem is not None:
+                yield Violation(*problem)
+            self.keep([token])
+        self._stable = max(self._stable, emission.stable_up_to)
+
+    def verify(self, *, is_whole: bool = False) -> Iterator[Violation]:
+        """Compare the newest tokens, or all, with what they were when they were returned."""
+        tokens = self._life.tokens
+        for index in range(0 if is_whole else max(0, len(tokens) - RECENT), len(tokens)):
+            before, now = self._snapshots[index], _snapshot(tokens[index])
+            if now != before:
+                self._snapshots[index] = now
+                message = f"a token was {before} when it was returned, later {now}"
+                yield Violation("COM-02", message)
+
+    def check_shown(
+        self, shown: Transcript, *, committed_end: float | None, is_flushed: bool
+    ) -> Iterator[Violation]:
+        """Check what get_buffer returned; `is_flushed` where nothing came since the last flush."""
+        tokens, before = shown.tokens, 0.0
+        if is_flushed and tokens:
+            yield Violation("HYP-03", f"after a flush the hypothesis is {shown.text!r}")
+            return
+        if shown.text != "".join(token.text for token in tokens):
+            yield Violation("COM-03", f"the hypothesis {tokens} reads {shown.text!r}")
+        for token in tokens:
+            where = f"the hypothesis has {_described(token)}"
+            if problem := next(self._misdeclared(token), None):
+                yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
+            elif committed_end is not None and token.start < committed_end - EPS:
+                yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
+            elif token.start < before:
+                yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
+            else:
+                before = token.start
+                continue
+            return
+
+    def _problems(self, token: Any, call: str, *, has_audio: bool) -> Iterator[tuple[str, str]]:
+        """Yield the rules that *token* breaks, and how; the first one may cause the others."""
+        clock = self._life.clock
+        if not isinstance(token, ASRToken):
+            yield "COM-02", f"{call} returned a {type(token).__name__}, expected an ASRToken"
+        if not clock.samples:
+            rule = "LIFE-05" if call == "finish" else "LIFE-01"
+            yield rule, f"{call} committed {token.text!r}, and no audio was inserted"
+        if not has_audio:
+            rule = IDLE.get(call, "COM-01")
+            yield rule, f"{call} committed {token.text!r}, and no audio came since the last flush"
+        recent = [snapshot[:3] for snapshot in self._snapshots[-RECENT:]]
+        if token.end > token.start and _snapshot(token)[:3] in recent:
+            yield "COM-01", f"{call} committed {_described(token)} again"
+        yield from self._misdeclared(token)
+        before = self._snapshots[-1][0] if self._snapshots else 0.0
+        if token.start < before:
+            yield "TIME-02", f"{_described(token)} starts before the last token, at {before:.3f} s"
+        if token.start < self._stable - ROUNDING:
+            stable = f"{self._stable:.3f} s, which was stable"
+            yield "TIME-03", f"{_described(token)} starts before {stable}"
+        if (pause := clock.pause_crossed(token.start, token.end)) is not None:
+            start, end, rule = pause
+            yield rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
+
+    def _misdeclared(self, token: ASRToken) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with *token* whatever came before it."""
+        spec, audio_time = self._spec, self._life.clock.end
+        if not token.text.strip():
+            yield "COM-03", f"an empty token: {token}"
+        if "\ufffd" in token.text:
+            yield "COM-03", f"U+FFFD in {token}: bytes were not waited for"
+        probability = token.probability
+        if ("probabilities" in spec.capabilities) != (probability is not None):
+            text = f"{token.text!r} has the probability {probability}; see the capabilities"
+            yield "PKG-01", text
+        if probability is not None and not 0 <= probability <= 1:
+            yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"
+        reported = token.detected_language
+        if reported not in {None, *spec.languages}:
+            yield "LANG-01", f"{reported!r} is not a declared language"
+        if self._language is not None and reported != self._language:
+            text = f"{self._language!r} is forced, {token.text!r} is reported as {reported!r}"
+            yield "LANG-01", text
+        where = f"{_described(token)}, the audio ends at {audio_time:.3f} s"
+        if not math.isfinite(token.start) or not math.isfinite(token.end):
+            yield "TIME-01", f"{token} has no time"
+        if token.start >= audio_time:
+            yield "COM-06", where
+        if not 0 <= token.start <= token.end <= audio_time + EPS:
+            yield "TIME-01", f"{where}; times are seconds"
+
+
+def _described(token: ASRToken) -> str:
+    return f"{token.text!r} at {token.start:.3f}-{token.end:.3f} s"
+
+
+def _snapshot(token: Any) -> Snapshot:
+    names = ("start", "end", "text", "probability", "speaker", "detected_language")
+    return tuple(getattr(token, name, None) for name in names)
+
+
+class Speakers:
+    """The turns of a stream, in the order of the calls."""
+
+    def __init__(self, *, is_reset: bool) -> None:
+        self._is_reset = is_reset
+        self._turns: list[ChangeSpeaker] = []
+
+    def turn(self, change: ChangeSpeaker) -> None:
+        """Note a turn; its own call already returns tokens by it."""
+        self._turns.append(change)
+
+    def take(self, emission: Emission, call: str) -> Iterator[Violation]:
+        """Check the speakers of the tokens of *emission*."""
+        for token in emission.committed:
+            allowed = self._allowed(token)
+            # 1 == True == 1.0, and a speaker is none of the other two.
+            if (type(token.speaker), token.speaker) not in [(type(s), s) for s in allowed]:
+                yield Violation(
+                    "LIFE-06" if self._is_reset and not self._turns else "SPK-02",
+                    f"{call}: {token.text!r} at {token.start:.3f} s is by speaker "
+                    f"{token.speaker!r}, expected {' or '.join(map(repr, allowed))}; turns: "
+                    + ", ".join(
+                        f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self._turns
+                    ),
+                )
+                return
+
+    def _allowed(self, token: ASRToken) -> list[Speaker]:
+        """
+        Return the speakers that a token may have.
+
+        Either side of a turn is accepted within EPS.  The contract leaves open whether a turn that
+        is called later cancels one that starts later, so that both readings are accepted.
+        """
+        allowed: list[Speaker] = []
+        for time in (token.start, token.start - EPS, token.start + EPS):
+            by_call: Speaker = None
+            for turn in self._turns:
+                by_call = turn.speaker if turn.start <= time else by_call
+            in_time = sorted(
+                (turn for turn in self._turns if turn.start <= time), key=lambda turn: turn.start
+            )
+            allowed += [by_call, in_time[-1].speaker if in_time else None]
+        return list(dict.fromkeys(allowed))

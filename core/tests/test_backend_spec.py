@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import pytest
 
@@ -46,19 +44,3 @@ def test_a_spec_that_no_command_could_use_is_refused(
     """An author reads at import which field is wrong."""
     with pytest.raises(ValueError, match=message):
         attrs.evolve(SPEC, **fields)  # type: ignore[arg-type]  # as an author without a type checker
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        (
-            {"type": float, "default": 12.0, "is_auto_allowed": True},
-            "auto stands for None, so the default is None; got 12",
-        ),
-        ({"policies": ("x",)}, "only options of a stream depend on its policy"),
-    ],
-)
-def test_an_option_that_contradicts_itself_is_refused(fields: dict[str, Any], message: str) -> None:
-    """A default beside auto, or a policy before there is a stream, is a mistake."""
-    with pytest.raises(ValueError, match=message):
-        Option(name="depth", **fields)

@@ -9,7 +9,7 @@ import yaml
 
 from wlk_serve.cli import serve
 from wlk_serve.ops.running import _FLUSH_SECONDS
-from wlk_serve.ray.settings import ReplicaSettings
+from wlk_serve.ray import ReplicaSettings
 
 KUBERNETES = Path(__file__).resolve().parents[1] / "kubernetes"
 

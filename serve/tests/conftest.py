@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing, contextmanager
 import http.client
 import threading
@@ -53,18 +52,6 @@ def open_stream(streams):
         return streams[-1]
 
     return open_stream
-
-
-@pytest.fixture
-def new_id():
-    """Return a function that counts identifiers of each prefix."""
-    counts = Counter()
-
-    def new_id(prefix):
-        counts[prefix] += 1
-        return f"{prefix}_{counts[prefix]}"
-
-    return new_id
 
 
 @pytest.fixture
@@ -164,3 +151,17 @@ def fetch():
         return answer.status, text, dict(answer.getheaders())
 
     return fetch
+
+
+@pytest.fixture(scope="session")
+def post_form(fetch):
+    """Return a function that posts a recording and fields; it returns status and text."""
+    head = '--x\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n'.format
+
+    def post_form(address, recording, **fields):
+        parts = [f"{head(name, '')}{value}\r\n".encode() for name, value in fields.items()]
+        parts += [head("file", '; filename="a.flac"').encode(), recording, b"\r\n--x--\r\n"]
+        kind = {"content_type": "multipart/form-data; boundary=x"}
+        return fetch(address, "POST", "/v1/audio/transcriptions", b"".join(parts), **kind)[:2]
+
+    return post_form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies
 
 from wlk_core.tokens import ASRToken, SpeakerSpan
-from wlk_serve.speakers import SpeakerSegments
+from wlk_serve.words import SpeakerSegments
 
 
 def words(*starts):
@@ -16,30 +16,6 @@ def words(*starts):
 def taken(speakers):
     """Return utterance, speaker and text of the segments that became certain."""
     return [(name, line.speaker, line.text) for name, line in speakers.take()]
-
-
-def test_a_segment_comes_when_its_utterance_is_over_and_a_span_covers_it():
-    """Neither is enough alone."""
-    speakers = SpeakerSegments(1.0)
-    speakers.extend("a", words(0, 1))
-    speakers.add_span(SpeakerSpan("anna", 0, 2))
-    early = taken(speakers)
-    speakers.end("a")
-
-    assert [] == early
-    assert [("a", "anna", "w0 w1")] == taken(speakers)
-    assert [] == taken(speakers)
-
-
-def test_a_change_of_speaker_splits_an_utterance():
-    """Words belong to the span that overlaps them longest."""
-    speakers = SpeakerSegments(0.0)
-    speakers.extend("a", words(0, 1, 2))
-    speakers.add_span(SpeakerSpan(0, 0, 1.6))
-    speakers.add_span(SpeakerSpan(1, 1.4, 3))
-    speakers.end("a")
-
-    assert [("a", 0, "w0 w1"), ("a", 1, "w2")] == taken(speakers)
 
 
 def test_a_word_that_is_covered_in_part_waits_for_the_delay():
@@ -67,17 +43,6 @@ def test_a_word_without_a_speaker_waits_for_the_next_one():
 
     assert [] == early
     assert [("a", None, "w0")] == taken(speakers)
-
-
-def test_a_span_that_comes_first_labels_the_text_at_once():
-    """A diarizer may be faster than the model."""
-    speakers = SpeakerSegments(1.0)
-    speakers.add_span(SpeakerSpan("anna", 0, 10))
-    labelled = speakers.extend("a", words(0, 1))
-
-    assert ["anna", "anna"] == [token.speaker for token in labelled]
-    assert labelled == speakers.labelled("a")
-    assert speakers.labelled("b") is None
 
 
 def test_text_that_is_dropped_is_in_no_segment():

@@ -32,7 +32,7 @@ WORK = ROOT / "build" / "mutants"
 SOURCES = (ROOT / "core/src", ROOT / "conformance/src")
 ROOMS = ("wlk_core/streaming", "wlk_core/online", "wlk_conformance/scripted")
 #: What the scripted backend does not run: it has no spectrogram, no energy and no process.
-UNUSED = ("energy.py", "log_mel.py", "speculative.py", "owner_process.py", "repetition.py")
+UNUSED = ("features.py", "speculative.py", "owner_process.py")
 #: The sessions, in which policies take turns, come first, because they detect most.
 RUNS = (
     ("--sessions", "120"),

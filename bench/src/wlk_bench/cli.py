@@ -11,7 +11,7 @@ import click
 from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
 from wlk_bench.report import comparison_rows, grid, print_table, rows, title
-from wlk_core.cli.main import print_error, usage_line
+from wlk_core.cli.terminal import print_error, usage_line
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import groupby
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, cast
@@ -13,7 +12,7 @@ from wlk_bench.environment import resident_bytes
 from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedText
 from wlk_core.audio import rechunk
 from wlk_core.errors import BackendError
-from wlk_core.processor import SAMPLE_RATE, WorkCounters, attempt
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -150,37 +149,19 @@ class _Recording:
 
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
         """Make an exclusive call with its retries; yield each attempt, and the text."""
-        calls: list[Call] = []
-        emission = attempt(partial(self._attempt, kind, call, calls))
-        yield from calls
-        if emission.committed:
-            wall = calls[-1].wall + calls[-1].duration
-            tokens = _timed(emission.committed)
-            yield Commit(audio_time=self.audio_time, wall=wall, tokens=tokens)
-
-    def show(self) -> Iterator[Event]:
-        """Record the hypothesis if it changed."""
-        tokens = _timed(self.processor.get_buffer().tokens)
-        if tokens != self._shown:
-            self._shown = tokens
-            yield HypothesisShown(audio_time=self.audio_time, wall=self.clock.now, tokens=tokens)
-
-    def _attempt(self, kind: str, call: Callable[[], Emission], calls: list[Call]) -> Emission:
-        before = self.processor.stats
-        wall = self.clock.now
-        began = self.clock.timer()
-        emission: Emission | None = None
-        try:
-            emission = call()
-        except BackendError as error:
-            failure = error
-        duration = self.clock.timer() - began
-        self.clock.spend(duration)
-        after = self.processor.stats
-        if emission is not None:
-            self._processed_up_to = emission.processed_up_to
-        calls.append(
-            Call(
+        for retries_left in reversed(range(1 + MAX_RETRIES)):
+            emission, failure = None, None
+            before, wall, began = self.processor.stats, self.clock.now, self.clock.timer()
+            try:
+                emission = call()
+            except BackendError as error:
+                failure = error
+            duration = self.clock.timer() - began
+            self.clock.spend(duration)
+            after = self.processor.stats
+            if emission is not None:
+                self._processed_up_to = emission.processed_up_to
+            yield Call(
                 kind=kind,
                 audio_time=self.audio_time,
                 wall=wall,
@@ -191,10 +172,20 @@ class _Recording:
                 state_bytes=after.state_bytes,
                 is_failed=emission is None,
             )
-        )
-        if emission is None:
-            raise failure
-        return emission
+            if emission is not None:
+                break
+            if failure and (not failure.retryable or failure.is_exhausted or not retries_left):
+                raise failure
+        if emission is not None and emission.committed:
+            tokens = _timed(emission.committed)
+            yield Commit(audio_time=self.audio_time, wall=wall + duration, tokens=tokens)
+
+    def show(self) -> Iterator[Event]:
+        """Record the hypothesis if it changed."""
+        tokens = _timed(self.processor.get_buffer().tokens)
+        if tokens != self._shown:
+            self._shown = tokens
+            yield HypothesisShown(audio_time=self.audio_time, wall=self.clock.now, tokens=tokens)
 
 
 def _timed(tokens: Iterable[ASRToken]) -> tuple[TimedText, ...]:

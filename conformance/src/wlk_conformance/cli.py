@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from wlk_core.cli.main import print_error, usage_line
+from wlk_core.cli.terminal import print_error, usage_line
 from wlk_core.errors import WLKError
 
 __all__ = ["main", "run"]

@@ -11,7 +11,7 @@ import attrs
 
 from wlk_conformance.seams import SupportsEngineCalls
 from wlk_core.online.engine_calls import EngineBatches
-from wlk_core.plugins import AlignedHypothesis, AlignedWord, Hypothesis
+from wlk_core.plugins import Hypothesis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -169,23 +169,15 @@ class EngineFaults:
 
     def _spelled(self, answer: Any) -> Any:
         """Return *answer* with its words spelled by `spell`, and note their texts."""
-        if self.spell is None or not isinstance(answer, Hypothesis | AlignedHypothesis):
+        if self.spell is None or not isinstance(answer, Hypothesis):
             return answer
-        words: Sequence[Any] = answer.words
-        spelled, texts = list[Any](), list[str]()
-        for entry in words:
-            word = entry.word if isinstance(entry, AlignedWord) else entry
-            texts.append(self.spell(word.text))
-            word = attrs.evolve(word, text=texts[-1])
-            is_aligned = isinstance(entry, AlignedWord)
-            spelled.append(attrs.evolve(entry, word=word) if is_aligned else word)
-        self.answers.append(tuple(texts))
-        changed: Any = answer  # of two classes, which attrs.evolve keeps
-        return attrs.evolve(changed, words=tuple(spelled))
+        words = [attrs.evolve(word, text=self.spell(word.text)) for word in answer.words]
+        self.answers.append(tuple(word.text for word in words))
+        return attrs.evolve(answer, words=tuple(words))
 
     def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
         share = self.cut_short.get(number)
-        if cut is None and isinstance(answer, Hypothesis | AlignedHypothesis):
+        if cut is None and isinstance(answer, Hypothesis):
             cut = _fewer_words
         if share is None or cut is None:
             return answer

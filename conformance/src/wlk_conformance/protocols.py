@@ -88,7 +88,7 @@ class PlayedStream:
         self._blocks = 0
         self._silence = _PAUSE_BLOCKS
         self._pending: tuple[ASRToken, ...] = ()
-        self._events: deque[Event] = deque()
+        self.events: deque[Event] = deque()  #: that were not taken yet
         self.is_closed = False
 
     @property
@@ -109,20 +109,20 @@ class PlayedStream:
                     self.commit("silence")
                 continue
             if self._silence >= _PAUSE_BLOCKS:
-                self._events.append(SpeechStarted(start, self._now))
+                self.events.append(SpeechStarted(start, self._now))
             self._silence = 0
             self._flush()
             self._pending = (ASRToken(start, self._now, f" w{word}", 0.5),)
-            self._events.append(HypothesisChange(Transcript(self._pending), self._now))
+            self.events.append(HypothesisChange(Transcript(self._pending), self._now))
 
     def commit(self, reason: Any = "commit") -> None:
         """End the utterance."""
         self._flush()
-        self._events.append(Endpoint(self._now, reason, self._now))
+        self.events.append(Endpoint(self._now, reason, self._now))
 
     def mark(self, name: str) -> None:
         """Answer a mark."""
-        self._events.append(
+        self.events.append(
             Marked(
                 name=name,
                 transcript=Transcript(self._pending),
@@ -136,18 +136,18 @@ class PlayedStream:
     def end_audio(self) -> None:
         """End the stream."""
         self.commit("end")
-        self._events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
+        self.events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
 
     def fail(self) -> None:
         """Let the engine fail for good."""
         error = BackendError("GPU 0 is lost", retryable=False)
-        self._events.append(Failure(error, True, self._now))
-        self._events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
+        self.events.append(Failure(error, True, self._now))
+        self.events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
 
     def take(self) -> list[Event]:
         """Return and forget the events so far."""
-        events = [*self._events]
-        self._events.clear()
+        events = [*self.events]
+        self.events.clear()
         return events
 
     def close(self) -> None:
@@ -156,9 +156,9 @@ class PlayedStream:
 
     def _flush(self) -> None:
         if self._pending:
-            self._events.append(Commit(self._pending, self._now))
+            self.events.append(Commit(self._pending, self._now))
             self._pending = ()
-            self._events.append(HypothesisChange(Transcript(()), self._now))
+            self.events.append(HypothesisChange(Transcript(()), self._now))
 
 
 @attrs.frozen(kw_only=True)

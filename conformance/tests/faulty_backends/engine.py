@@ -187,14 +187,13 @@ class DropsForcedWords(SpoiledStream):
     """Drops the words that it must commit because its window is full."""
 
     def spoil(self, recognizer):
-        window = recognizer._window
-        bound = window.bound
+        bound = recognizer._bound
 
         def forgetful(upcoming, *, is_quiet):
             bound(upcoming, is_quiet=is_quiet)
             return 0
 
-        window.bound = forgetful
+        recognizer._bound = forgetful
 
 
 @in_sessions("IN-05")
@@ -202,5 +201,6 @@ class CutsFullWindowInTheMiddle(SpoiledStream):
     """Cuts a window that is full in its middle, whatever word is there."""
 
     def spoil(self, recognizer):
-        window = recognizer._window
-        window._forced_cut = lambda following: (window.start + window.processed) // 2
+        recognizer._forced_cut = lambda following: (
+            (recognizer._audio.start + recognizer._processed) // 2
+        )

@@ -20,7 +20,6 @@ from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
-from wlk_core.processor import SupportsTickSkipping as SupportsTickSkipping
 from wlk_core.registry import load_backend as load_backend
 from wlk_core.segments import Segment as Segment
 from wlk_core.session import AudioGap as AudioGap

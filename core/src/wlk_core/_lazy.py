@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["lazy_names"]
-
 _EXPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["binds_to", "column_count", "continues_character", "is_unspaced", "may_divide"]
+# Libraries of line breaking need a whole text, and captions see one token after another.  Thai, Lao
+# and Khmer have no breaks there without a dictionary.
 
 # Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import attrs
 
-from wlk_core.options import LOADER, NAME, Option, as_tuple, check, resolve_options
+from wlk_core.options import PluginSpec, check, resolve_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import WorkCounters
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
-
-__all__ = ["AnnotatorKind", "AnnotatorSpec", "Diarizer", "Translator", "TurnDetector"]
 
 AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
 
@@ -73,7 +71,9 @@ class Translator(Annotator, Protocol):
     """
     Translate committed text as it comes.
 
-    A translation is final and is returned once, with the times of the tokens that it translates.
+    A translation is final and is returned once, in the order of the tokens, with the times of those
+    that it translates.  No call but `finish` waits for the model, because the transcript would wait
+    too.
     """
 
     def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
@@ -81,7 +81,15 @@ class Translator(Annotator, Protocol):
         ...
 
     def process_iter(self, is_last: bool = False) -> Iterable[TranslatedText]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Translate the clauses that are complete; with `is_last` the utterance has ended."""
+        """
+        Return the translations that are done, and begin those of the clauses that are complete.
+
+        With `is_last` the utterance has ended, and with it the last clause.
+        """
+        ...
+
+    def finish(self) -> Iterable[TranslatedText]:
+        """Return the translations of all that is left; the session has ended, and waits for it."""
         ...
 
 
@@ -103,26 +111,13 @@ class TurnDetector(Annotator, Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class AnnotatorSpec:
+class AnnotatorSpec(PluginSpec):
     """
-    The declaration of an annotator: constant data, and the name of its loader.
+    The declaration of an annotator, whose loader is called for each session.
+
+    A translator has the options `target_language` and `source_language`, both codes or None.
 
     The hooks `wlk_diarizers`, `wlk_translators` and `wlk_turn_detectors` return such specs.
-
-    Attributes:
-        kind: "diarizer", "translator" or "turn-detector".
-        name: what users type, of ``[a-z][a-z0-9-]*``; also the name of the entry point.
-        api: the plugin API that this spec was written for, a literal number.
-        summary: one line.
-        load: the name of the loader, "package.module:function", which is called as
-            ``load(spec, model, **options)`` for each session and returns the annotator.
-        options: every option, declared once.
-        languages: the codes that a translator writes; empty for the other kinds.
-        models: aliases and the repositories that they stand for, as in a BackendSpec.
-        default_model: the model when none is named.
-        model_files: glob patterns of the files of a model, as in a BackendSpec.
-        requires: the distributions needed at run time, each with the command that installs it.
-
     """
 
     kind: AnnotatorKind = attrs.field(
@@ -130,16 +125,6 @@ class AnnotatorSpec:
             "diarizer, translator or turn-detector", get_args(AnnotatorKind).__contains__
         )
     )
-    name: str = attrs.field(validator=NAME)
-    api: int
-    summary: str
-    load: str = attrs.field(validator=LOADER)
-    options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
-    languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    models: Mapping[str, str] = attrs.field(factory=dict)
-    default_model: str | None = None
-    model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value or default; raise OptionError for unknown ones."""

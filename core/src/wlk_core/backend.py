@@ -8,10 +8,9 @@ import attrs
 
 from wlk_core.errors import OptionError
 from wlk_core.options import (
-    LOADER,
-    NAME,
     Option,
     OptionValues,
+    PluginSpec,
     as_tuple,
     check,
     resolve_options,
@@ -23,15 +22,7 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import OnlineProcessor
 
-__all__ = [
-    "CAPABILITIES",
-    "LONG_FORM",
-    "LONG_FORM_DELAY",
-    "Backend",
-    "BackendSpec",
-    "Capability",
-]
-
+# A file is not a stream: nobody waits for its first word, so it is decoded in the longest windows.
 #: The policy for recordings, of which all audio is there; the other policies are for live audio.
 LONG_FORM = "long-form"
 LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s, and the chunk that shows it to be full
@@ -98,73 +89,43 @@ def _as_frozenset(values: Iterable[str]) -> frozenset[str]:
 
 
 @attrs.frozen(kw_only=True)
-class BackendSpec:
-    """
-    A backend as its plugin declares it: constant data, and the name of what loads it.
-
-    Attributes:
-        name: what users type, of ``[a-z][a-z0-9-]*``; also the name of the entry point.
-        api: the plugin API this spec was written for, a literal number.
-        summary: one line, shown by ``wlk-core backends``.
-        load: the name of the loader, "package.module:function".  The registry imports it when a
-            model is loaded and calls ``load(spec, model, **options)``, which returns the Backend.
-        options: every option the backend or its streams take, declared once.
-        capabilities: what the streams can do, see CAPABILITIES.
-        languages: the codes a stream may be forced to, or that detection may report.
-        policies: the values of the stream option `policy`, the default first.
-        models: size aliases and what they stand for (a repository id, or a word such as
-            "bundled"); other models are repository ids or local directories.
-        default_model: the model when none is named.
-        model_files: glob patterns of the files of a model in its repository; empty for all of
-            them.  Of alternatives, "this|that", the first that matches a file is taken, because
-            some repositories have the weights in two formats.
-        max_delay: seconds after which audio is committed or visible in the hypothesis, with the
-            policies for live audio; see `delay_of`.
-        digit_models: the models that recognise spoken English digits, which wlk-conformance then
-            compares with what was spoken.
-        bounds: declared quality of these models on the suite's digits, by measure: "wer",
-            "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
-            without speech.
-        thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
-        max_concurrent_calls: the useful concurrency of engine calls, at least 1; None for
-            one a CPU core.  A `Scheduler` has that many threads.  With the capability `batching`
-            it is the number of calls that are worth taking together.
-        deviations: ids of rules of the contract that this backend breaks, each with its reason.
-        preference: which installed backend is the default: the highest on this platform.  None
-            for never: the backend is used only when it is named, because it sends audio away.
-        requires: the distributions the backend needs at run time, which are looked up in package
-            metadata, each with the command that installs it.
-
-    """
+class BackendSpec(PluginSpec):
+    """A backend as its plugin declares it."""
 
     kind: ClassVar = "backend"
 
-    name: str = attrs.field(validator=NAME)
-    api: int
-    summary: str
-    load: str = attrs.field(validator=LOADER)
-    options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
+    #: What the streams can do, see CAPABILITIES.
     capabilities: frozenset[str] = attrs.field(
         default=frozenset(),
         converter=_as_frozenset,
         validator=check(f"some of {', '.join(sorted(CAPABILITIES))}", CAPABILITIES.issuperset),
     )
-    languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    #: The values of the stream option `policy`, the default first.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    models: Mapping[str, str] = attrs.field(factory=dict)
-    default_model: str | None = None
-    model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    #: Seconds after which audio is committed or visible in the hypothesis, with the policies for
+    #: live audio; see `delay_of`.
     max_delay: float | None = None
+    #: The models that recognise spoken English digits, which wlk-conformance then compares with
+    #: what was spoken.
     digit_models: tuple[str, ...] = attrs.field(default=("digits",), converter=as_tuple)
+    #: Declared quality of these models on the suite's digits, by measure: "wer",
+    #: "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
+    #: without speech.
     bounds: Mapping[str, float] = attrs.field(factory=dict)
+    #: "same-thread" where one stream's calls must share a thread.
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",
         validator=check('"any" or "same-thread"', ("any", "same-thread").__contains__),
     )
+    #: The useful concurrency of engine calls, at least 1; None for one a CPU core.  A `Scheduler`
+    #: has that many threads.  With the capability `batching` it is the number of calls that are
+    #: worth taking together.
     max_concurrent_calls: int | None = None
+    #: Ids of rules of the contract that this backend breaks, each with its reason.
     deviations: Mapping[str, str] = attrs.field(factory=dict)
+    #: Which installed backend is the default: the highest on this platform.  None for a backend
+    #: that is used only when it is named: sending audio away must never be a fallback.
     preference: int | None = 0
-    requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         names = [option.name for option in self.options]
@@ -208,6 +169,7 @@ class BackendSpec:
                 right option of this backend.
 
         """
+        # An unknown name counts as one of a stream: the error is about options of both scopes.
         names = {option.name for option in self.options if option.scope == "backend"}
         backend = {name: value for name, value in values.items() if name in names}
         stream = {name: value for name, value in values.items() if name not in names}

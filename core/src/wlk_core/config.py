@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.registry import Registry
 
-__all__ = [
-    "OPTION_VARIABLE",
-    "ConfigFile",
-    "Settings",
-    "choose_settings",
-    "config_path",
-    "read_config",
-    "set_value",
-]
-
 OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
 
 _TEXT_KEYS = ("backend", "model", "language")
@@ -99,8 +89,8 @@ def choose_settings(
         name = chosen.value
         spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
+    # A model belongs to the backend it was written for.
     if chosen_model.rank > chosen.rank or chosen_model.value is None:
-        # A model belongs to the backend it was written for.
         chosen_model = _Setting(spec.default_model)
     if policy is not None:
         pairs = [*pairs, f"policy={policy}"]
@@ -179,9 +169,7 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     document: Any = tomlkit.parse(_read_text(path))
     table = document
     for each in tables:
-        if each not in table:
-            table[each] = tomlkit.table(is_super_table=each == tables[0])
-        table = table[each]
+        table = table.setdefault(each, tomlkit.table(is_super_table=each == tables[0]))
     table[name] = typed
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,21 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
 
-__all__ = [
-    "AudioDeviceError",
-    "AudioFormatError",
-    "BackendError",
-    "BackendUnavailable",
-    "ClockError",
-    "ConcurrentCallError",
-    "ModelNotFoundError",
-    "OptionError",
-    "SessionOverloaded",
-    "StreamBroken",
-    "StreamClosed",
-    "WLKError",
-]
-
 
 class WLKError(Exception):
     """Anything this project raises on purpose."""

@@ -11,19 +11,6 @@ if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorSpec
     from wlk_core.backend import BackendSpec
 
-__all__ = [
-    "API_FLOOR",
-    "API_VERSION",
-    "ENTRY_POINT_GROUP",
-    "PROJECT",
-    "hookimpl",
-    "hookspec",
-    "wlk_backends",
-    "wlk_diarizers",
-    "wlk_translators",
-    "wlk_turn_detectors",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 API_VERSION: Final = 1  #: the plugin API this wlk-core speaks

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import attrs
@@ -19,32 +17,17 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
 
-__all__ = ["LoadedBackend", "StreamConfig"]
-
 E = TypeVar("E")
-
-
-def _read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType(dict(values))
 
 
 @attrs.frozen(kw_only=True)
 class StreamConfig:
-    """
-    What `create_processor` was called with: checked against the spec, defaults filled in.
+    """What `create_processor` was called with: checked against the spec, defaults filled in."""
 
-    Attributes:
-        language: the code the stream is forced to; None to detect it.
-        task: "transcribe" or "translate".
-        policy: one of the spec's policies; None where the spec declares none.
-        options: the value of every stream option by its name.
-
-    """
-
-    language: str | None = None
-    task: str = "transcribe"
-    policy: str | None = None
-    options: Mapping[str, Any] = attrs.field(factory=dict, converter=_read_only)
+    language: str | None = None  #: the code the stream is forced to; None to detect it
+    task: str = "transcribe"  #: or "translate"
+    policy: str | None = None  #: one of the spec's policies; None where the spec declares none
+    options: Mapping[str, Any] = attrs.field(factory=dict)  #: every stream option by its name
 
 
 class LoadedBackend(Generic[E]):
@@ -76,20 +59,14 @@ class LoadedBackend(Generic[E]):
         warmup: Callable[[E, EngineCalls], None],
         release: Callable[[E], None] | None = None,
     ) -> None:
-        self._spec = spec
+        self.spec = spec  #: the declaration that the backend was loaded by
         self._engine: E | None = engine
         #: The engine calls of all streams: counted, and intercepted by tests.
         self.engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
         self._release = release
-        self._closing = threading.Lock()
         self.model: str | None = None  #: as it was named to the registry, which sets it
-
-    @property
-    def spec(self) -> BackendSpec:
-        """The declaration that the backend was loaded by."""
-        return self._spec
 
     @property
     def engine(self) -> E:
@@ -116,13 +93,13 @@ class LoadedBackend(Generic[E]):
 
         """
         engine = self.engine
-        self._spec.check_language(language)
-        self._spec.check_task(task)
-        values = self._spec.stream_options(options)
+        self.spec.check_language(language)
+        self.spec.check_task(task)
+        values = self.spec.stream_options(options)
         config = StreamConfig(
             language=language, task=task, policy=values.get("policy"), options=values
         )
-        with engine_errors(f"{self._spec.name} could not open a stream"):
+        with engine_errors(f"{self.spec.name} could not open a stream"):
             make_recognizer = self._open_stream(engine, config, self.engine_calls)
         return OnlineStream(make_recognizer)
 
@@ -143,8 +120,7 @@ class LoadedBackend(Generic[E]):
 
     def close(self) -> None:
         """Release the model; streams that are open keep it until they are closed."""
-        with self._closing:
-            engine, self._engine = self._engine, None
+        engine, self._engine = self._engine, None
         if engine is not None and self._release is not None:
             self._release(engine)
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Captured", "Microphone", "find_device", "input_devices"]
-
 _NO_DEVICE = (
     "there is no default microphone; connect one, choose one with --device, or play a file with "
     "--input FILE"
@@ -118,7 +116,7 @@ class Microphone:
         self.close()
 
     def _append(self, block: Any, _frames: int, _times: Any, status: Any) -> None:
-        """Append a block; called by PortAudio's thread."""
+        # Called by PortAudio's thread, which may not wait.
         now, audio = _time_with_sleep(), bytes(block)
         samples = len(audio) // _BYTES
         # A stream begins with its first block, however late that is.
@@ -134,7 +132,6 @@ class Microphone:
             self._dropped = lost + samples
 
     def _open(self) -> Any:
-        """Open the device for int16 in one channel."""
         name = self._device["name"]
         stream: Any = None
         try:
@@ -157,7 +154,6 @@ class Microphone:
         return stream
 
     def _revive(self) -> None:
-        """Open a device that gives no audio again."""
         now = _time_with_sleep()
         silent = now - max(self._opened, self._last_block or self._opened)
         if silent < (_STALL_SECONDS if self._stream.active else _REOPEN_SECONDS):
@@ -240,7 +236,6 @@ def _import_sounddevice() -> Any:
 
 
 def _time_with_sleep() -> float:
-    """Return seconds of a steady clock that counts the time for which the machine sleeps."""
     # time.monotonic() stands still in sleep on Linux and macOS, whose CLOCK_MONOTONIC does not.
     for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
         if hasattr(time, name):

@@ -1,4 +1,4 @@
-"""Options of a backend: declared once, checked and converted everywhere from that declaration."""
+"""What plugins declare alike, and options, checked and converted from their declaration."""
 
 from __future__ import annotations
 
@@ -14,19 +14,6 @@ from wlk_core.untrusted import is_text, printable, real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-__all__ = [
-    "AUTO",
-    "LOADER",
-    "NAME",
-    "Option",
-    "OptionValues",
-    "Scope",
-    "as_tuple",
-    "check",
-    "parse_pairs",
-    "resolve_options",
-]
 
 Scope = Literal["backend", "stream"]
 
@@ -57,10 +44,7 @@ def check(
 
 #: The validators of the name of a declaration, and of what names the function that loads it.
 NAME = check("[a-z][a-z0-9-]*", re.compile(r"[a-z][a-z0-9-]*").fullmatch)
-LOADER = check(
-    '"package.module:function"',
-    re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*").fullmatch,
-)
+LOADER = check('"package.module:function"', re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*").fullmatch)
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -70,47 +54,26 @@ def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
 
 @attrs.frozen(kw_only=True)
 class Option:
-    """
-    One option of a backend.
+    """One option of a backend."""
 
-    Attributes:
-        name: what users type and the keyword of the Python call.
-        type: str, int, float or bool; None is always accepted where the default is None.
-        default: the value of an option that was left out.
-        choices: the allowed values; empty for any.
-        help: one line for ``wlk-core backends NAME``.
-        scope: "backend" for load_backend, "stream" for create_processor.
-        minimum, maximum: inclusive limits of a number.
-        is_auto_allowed: "auto" stands for None, which leaves the choice to the checkpoint or the
-            backend; the default is then None.
-        policies: the policies that take this option; empty for all of them.
-        former_names: names this option had earlier or has in other tools.  They are refused with
-            a message that suggests `name`.
-
-    """
-
+    #: What users type and the keyword of the Python call.
     name: str = attrs.field(
         validator=check("[a-z][a-z0-9_]*", re.compile("[a-z][a-z0-9_]*").fullmatch)
     )
-    type: type[str | int | float | bool] = str
-    default: Any = None
+    type: type[str | int | float | bool] = str  #: None too where it is the default or "auto"
+    default: Any = None  #: the value of an option that was left out
+    #: The allowed values; empty for any.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
-    help: str = ""
-    scope: Scope = "backend"
-    minimum: float | None = None
+    help: str = ""  #: one line for ``wlk-core backends NAME``
+    scope: Scope = "backend"  #: of load_backend, or "stream" of create_processor
+    minimum: float | None = None  #: inclusive limit of a number
     maximum: float | None = None
-    is_auto_allowed: bool = False
+    is_auto_allowed: bool = False  #: "auto" is None, a choice of the checkpoint or the backend
+    #: The policies that take this option; empty for all of them.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    #: Names that it had earlier or has in other tools.  They are refused with a message that
+    #: suggests `name`.
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-
-    def __attrs_post_init__(self) -> None:
-        if self.is_auto_allowed and self.default is not None:
-            raise ValueError(
-                f"option {self.name}: auto stands for None, so the default is None; "
-                f"got {self.default!r}"
-            )
-        if self.policies and self.scope != "stream":
-            raise ValueError(f"option {self.name}: only options of a stream depend on its policy")
 
     @property
     def default_text(self) -> str:
@@ -127,7 +90,8 @@ class Option:
             OptionError: it is of another type, not among the choices or out of range.
 
         """
-        if value is None and self.default is None:
+        # None is also what "auto" was converted to, which a stream converts once more.
+        if value is None and (self.default is None or self.is_auto_allowed):
             return None
         if self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO:
             return None
@@ -147,7 +111,6 @@ class Option:
         return converted
 
     def _parsed(self, value: Any) -> Any:
-        """Return *value* as this option's type, None where that is not possible."""
         if self.type is str:
             # A path may have bytes that are not text; a stream's text is encoded by the engine.
             is_path = isinstance(value, str) and self.scope == "backend"
@@ -163,6 +126,33 @@ class Option:
         except (ValueError, OverflowError):
             return None
         return number if isinstance(number, int) or math.isfinite(number) else None
+
+
+@attrs.frozen(kw_only=True)
+class PluginSpec:
+    """What the declarations of backends and of annotators have in common; constant data."""
+
+    name: str = attrs.field(validator=NAME)  #: what users type, also the name of the entry point
+    api: int  #: the plugin API that the declaration was written for, a literal number
+    summary: str  #: one line
+    #: The name of the loader, "package.module:function".  The registry imports it when a model is
+    #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
+    load: str = attrs.field(validator=LOADER)
+    #: Every option that it takes, or that its streams take, declared once.
+    options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
+    #: The codes that a stream may be forced to or detect, or that a translator writes.
+    languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    #: Size aliases and what they stand for (a repository id, or a word such as "bundled"); other
+    #: models are repository ids or local directories.
+    models: Mapping[str, str] = attrs.field(factory=dict)
+    default_model: str | None = None  #: when none is named
+    #: Glob patterns of the files of a model in its repository; empty for all of them.  Of
+    #: alternatives, "this|that", the first that matches a file is taken, because some repositories
+    #: have the weights in two formats.
+    model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    #: The distributions needed at run time, which are looked up in package metadata, each with the
+    #: command that installs it.
+    requires: Mapping[str, str] = attrs.field(factory=dict)
 
 
 class OptionValues(NamedTuple):

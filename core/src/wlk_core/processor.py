@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
-from wlk_core.errors import BackendError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
     from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 
-__all__ = [
-    "EPS",
-    "MAX_RETRIES",
-    "MAX_STREAM_SECONDS",
-    "SAMPLE_RATE",
-    "OnlineProcessor",
-    "StreamStats",
-    "SupportsSpeakerTurns",
-    "SupportsTickSkipping",
-    "WorkCounters",
-    "attempt",
-]
-
-logger = logging.getLogger(__name__)
-
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
-MAX_STREAM_SECONDS = 315_360_000.0  # ten years: a longer stream is a mistake in the caller's clock
+MAX_STREAM_SECONDS = 315_360_000.0  # ten years: a later time is a mistake in the caller's clock
 MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
 
@@ -100,8 +80,8 @@ class OnlineProcessor(Protocol):
         Raises:
             AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as
                 integers that were cast and not scaled have; nothing was changed.
-            ClockError: the chunk would begin more than EPS in the past, the end time is not a
-                number, or the stream would exceed MAX_STREAM_SECONDS; nothing was changed.
+            ClockError: the chunk would begin more than EPS in the past, or the end time is not a
+                number up to MAX_STREAM_SECONDS; nothing was changed.
             StreamClosed: the stream was finished or closed.
             StreamBroken: the engine failed too often.
 
@@ -133,8 +113,7 @@ class OnlineProcessor(Protocol):
         silence, or one that was noticed late, whose tokens come with the next Emission.
 
         Raises:
-            ClockError: the duration is not a number, negative, infinite or NaN, or the stream would
-                exceed MAX_STREAM_SECONDS; nothing was changed.
+            ClockError: the duration is no number from 0 to MAX_STREAM_SECONDS; nothing was changed.
 
         """
         ...
@@ -188,35 +167,3 @@ class SupportsSpeakerTurns(Protocol):
         The clock is unaffected, and audio already inserted after `change.start` is kept.
         """
         ...
-
-
-@runtime_checkable
-class SupportsTickSkipping(Protocol):
-    """
-    An online processor, or its recognizer, that can catch up by deciding less often.
-
-    Of several ticks that wait, the latest alone decodes the same audio.  So no word is lost, but
-    words may be committed later or with other text, and the result depends on when audio came.
-    """
-
-    def skip_ticks(self, *, is_skipping: bool) -> None:
-        """Decode only at the latest tick that is due, while `is_skipping`; at any time."""
-        ...
-
-
-def attempt(call: Callable[[], Emission]) -> Emission:
-    """
-    Make an exclusive call, and up to MAX_RETRIES times again while its failures are retryable.
-
-    Raises:
-        BackendError: the last failure, or one after which the backend made the call again itself.
-
-    """
-    for _ in range(MAX_RETRIES):
-        try:
-            return call()
-        except BackendError as error:
-            if not error.retryable or error.is_exhausted:
-                raise
-            logger.warning("%s", error)
-    return call()

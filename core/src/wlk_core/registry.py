@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import redirect_stdout
 import importlib
 from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import pluggy
 
 from wlk_core import hookspecs
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
+from wlk_core.options import resolve_options
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import BackendSpec
     from wlk_core.loaded_backend import LoadedBackend
 
-__all__ = [
-    "PluginInfo",
-    "Registry",
-    "known_plugins",
-    "load_backend",
-    "missing_requirements",
-    "no_backend",
-]
-
-T = TypeVar("T")
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
 _UNKNOWN = "unknown"
@@ -98,8 +90,6 @@ class Registry:
             entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
-        #: Entered around the import of a plugin, which is foreign code.
-        self.import_context: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def load_command(self, name: str) -> Any:
         """
@@ -215,10 +205,7 @@ class Registry:
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
-        if not isinstance(name, str):
-            raise OptionError(f"the name of a backend is a string, got {shown(name)}")
-        plugin, spec = self._find("backend", name)
-        backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
+        backend: LoadedBackend[Any] = self._open("backend", name, model, options)
         if model is not None and hasattr(backend, "model"):
             backend.model = os.fspath(model)
         return backend
@@ -243,25 +230,46 @@ class Registry:
 
         """
         name, _, chosen = name.partition("=")
-        model = chosen or None if model is None else model
+        return self._open(kind, name, chosen or None if model is None else model, options)
+
+    def _open(
+        self, kind: str, name: str, model: str | os.PathLike[str] | None, values: dict[str, Any]
+    ) -> Any:
         plugin, spec = self._find(kind, name)
-        return _open(plugin, spec, model, spec.resolved_options(options))
+        options = resolve_options(spec.options, values, scope="backend", owner=spec.name)
+        # Loaders take no paths.
+        ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
+        if ref is not None and not (isinstance(ref, str) and ref):
+            raise OptionError(f"a model is a name or a path, got {shown(model)}")
+        try:
+            return _resolve(spec)(spec, spec.default_model if ref is None else ref, **options)
+        except WLKError:
+            raise
+        except (Exception, SystemExit) as error:
+            if not _is_import_failure(error):
+                error.add_note(f"raised by the loader of {kind} {name} of {plugin.distribution}")
+                raise
+            raise _unusable(spec, error, plugin.distribution) from error
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
-        named = [self._load(*found) for found in self._found if name in found[0].names]
-        offers = _offers(kind, name, named)
-        for info in named:
-            if info.error is not None and not offers:
-                raise BackendUnavailable(f"{kind} {name} cannot be used: {info.failure}")
-        if offers := offers or _offers(kind, name, self.plugins()):
-            return _only(kind, name, offers)
+        # An entry point has the name of what it offers: `--backend NAME` imports one plugin.
+        named = [found for found in self._found if name in found[0].names]
+        for found in (named, self._found):
+            plugins = [self._load(*each) for each in found]
+            specs = [(info, spec) for info in plugins for spec in info.specs]
+            if offers := [each for each in specs if (each[1].kind, each[1].name) == (kind, name)]:
+                return _only(kind, name, offers)
+            broken = [info for info in plugins if info.error is not None]
+            if broken and found is named:
+                raise BackendUnavailable(f"{kind} {name} cannot be used: {broken[0].failure}")
         raise self._refusal(kind, name)
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         if info.commands:
             return info
         if point not in self._loaded:
-            with self.import_context():
+            # Standard output carries the caller's results, whatever a plugin prints at import.
+            with redirect_stdout(sys.stderr):
                 try:
                     self._loaded[point] = _read(info, point.load())
                 # A plugin may raise anything at import, and some exit where a device is missing.
@@ -278,7 +286,6 @@ class Registry:
         return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
     def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
-        """Describe why there is no backend or annotator called *name* (None: none at all)."""
         import difflib  # noqa: PLC0415 -- only for a mistake
 
         plugins, known = self.plugins(), known_plugins(kind)
@@ -290,7 +297,7 @@ class Registry:
             parts.append(f"install it with: {known[name]}")
         elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
-        elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
+        elif close := difflib.get_close_matches(str(name), [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")
@@ -367,47 +374,15 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
     return attrs.evolve(info, specs=tuple(specs))
 
 
-def _offers(kind: str, name: str, plugins: Iterable[PluginInfo]) -> list[tuple[PluginInfo, Any]]:
-    return [
-        (info, spec)
-        for info in plugins
-        for spec in info.specs
-        if (spec.kind, spec.name) == (kind, name)
-    ]
-
-
-def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, T]]) -> tuple[PluginInfo, T]:
-    # Of two distributions neither is chosen in silence: the words would change.
+def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
+    # Of two distributions neither is chosen in silence: the words would change.  For the same
+    # reason no other backend becomes the default in the place of one that two offer.
     if len(offers) > 1:
         raise BackendUnavailable(
             f"{kind} {name!r} is offered by {' and '.join(info.title for info, _ in offers)}; "
             f"keep one: pip uninstall {offers[-1][0].distribution}"
         )
     return offers[0]
-
-
-def _open(
-    plugin: PluginInfo,
-    spec: Spec,
-    model: str | os.PathLike[str] | None,
-    options: dict[str, Any],
-) -> Any:
-    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
-    if name is not None and not isinstance(name, str):
-        raise OptionError(f"a model is a string or a path, got {shown(model)}")
-    if name == "":
-        raise OptionError("a model has a name; got an empty text, leave it out for the default")
-    try:
-        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
-    except WLKError:
-        raise
-    except (Exception, SystemExit) as error:
-        if not _is_import_failure(error):
-            error.add_note(
-                f"raised by the loader of {spec.kind} {spec.name} of {plugin.distribution}"
-            )
-            raise
-        raise _unusable(spec, error, plugin.distribution) from error
 
 
 def missing_requirements(spec: Spec) -> dict[str, str]:

@@ -1,10 +1,10 @@
-"""Group committed tokens into captions: the segments of json, and cues of SubRip and WebVTT."""
+"""Captions of committed tokens: segments and records of JSON, cues of SubRip and WebVTT."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,19 +14,7 @@ from wlk_core.untrusted import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wlk_core.tokens import ASRToken
-
-__all__ = [
-    "VTT_HEADER",
-    "Segment",
-    "SegmentBuilder",
-    "segments_from_tokens",
-    "segments_with_tokens",
-    "srt_cue",
-    "srt_text",
-    "vtt_cue",
-    "vtt_text",
-]
+    from wlk_core.tokens import ASRToken, Silence, TranslatedText
 
 VTT_HEADER = "WEBVTT\n\n"
 
@@ -38,12 +26,13 @@ _SHORTEST = 0.001  # seconds; players never show a cue that ends where it begins
 
 @attrs.frozen
 class Segment:
-    """A caption: text of one speaker between two stream times in seconds."""
+    """A caption: text of one speaker between two stream times in seconds, and its translation."""
 
     start: float
     end: float
     text: str
     speaker: int | str | None = None
+    translation: str | None = None
 
 
 @attrs.define(kw_only=True)
@@ -138,19 +127,25 @@ def vtt_text(tokens: Iterable[ASRToken]) -> str:
 
 def srt_cue(number: int, segment: Segment) -> str:
     """Return a cue of SubRip, the number counting from 1."""
-    words = " ".join(segment.text.split()).replace("-->", "->")
-    text = words if segment.speaker is None else f"{segment.speaker}: {words}"
+    texts = [" ".join(text.split()).replace("-->", "->") for text in _texts(segment)]
+    if segment.speaker is not None:
+        texts[0] = f"{segment.speaker}: {texts[0]}"
     span = f"{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}"
-    return f"{number}\n{span}\n{printable(text)}\n\n"
+    lines = "\n".join(map(printable, texts))
+    return f"{number}\n{span}\n{lines}\n\n"
 
 
 def vtt_cue(number: int, segment: Segment) -> str:
     """Return a cue of WebVTT, the speaker as its voice; WebVTT cues need no number."""
     del number
-    text = _escaped(segment.text)
+    text = "\n".join(map(_escaped, _texts(segment)))
     if segment.speaker is not None:
         text = f"<v {_escaped(str(segment.speaker))}>{text}"
     return f"{_stamp(segment.start, '.')} --> {_stamp(segment.end, '.')}\n{text}\n\n"
+
+
+def _texts(segment: Segment) -> list[str]:
+    return [segment.text, *([segment.translation] if segment.translation else [])]
 
 
 def _escaped(text: str) -> str:
@@ -164,3 +159,43 @@ def _stamp(seconds: float, point: str) -> str:
     hours, minutes = divmod(minutes, 60)
     whole, milliseconds = divmod(milliseconds, 1000)
     return f"{hours:02}:{minutes:02}:{whole:02}{point}{milliseconds:03}"
+
+
+def token_record(token: ASRToken) -> dict[str, Any]:
+    """Return a token's fields."""
+    return {
+        "start": round_seconds(token.start),
+        "end": round_seconds(token.end),
+        "text": token.text,
+        "probability": None if token.probability is None else round(token.probability, 4),
+        "speaker": token.speaker,
+        "language": token.detected_language,
+    }
+
+
+def segment_record(segment: Segment) -> dict[str, Any]:
+    """Return a caption's fields, with a translation if it has one."""
+    record = {
+        "start": round_seconds(segment.start),
+        "end": round_seconds(segment.end),
+        "text": segment.text,
+        "speaker": segment.speaker,
+    }
+    translation = segment.translation
+    return record if translation is None else record | {"translation": translation}
+
+
+def translation_record(text: TranslatedText) -> dict[str, Any]:
+    """Return a translation's fields."""
+    times = {"start": round_seconds(text.start), "end": round_seconds(text.end)}
+    return times | {"text": text.text, "language": text.language}
+
+
+def silence_record(silence: Silence) -> dict[str, Any]:
+    """Return a pause's fields."""
+    return {"start": round_seconds(silence.start), "end": round_seconds(silence.end)}
+
+
+def round_seconds(time: float) -> float:
+    """Round a time to the tenth of a millisecond, because a sample lasts 62.5 microseconds."""
+    return round(time, 4)

@@ -12,22 +12,6 @@ from __future__ import annotations
 
 from wlk_core.options import AUTO, Option
 
-__all__ = [
-    "ALIGNMENT_HEADS",
-    "BEAM_SIZE",
-    "BORDER_SECONDS",
-    "BUFFER_SECONDS",
-    "CACHE_DIR",
-    "DELAY_MS",
-    "DRAFT_STEPS",
-    "KEYTERMS",
-    "PROMPT",
-    "REWIND_SECONDS",
-    "TICK_SECONDS",
-    "device",
-    "dtype",
-]
-
 
 def device(*choices: str) -> Option:
     """Return the option for the device among *choices*, which need not include "auto"."""

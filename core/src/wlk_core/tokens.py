@@ -6,16 +6,6 @@ from typing import Any, Self
 
 import attrs
 
-__all__ = [
-    "ASRToken",
-    "ChangeSpeaker",
-    "Emission",
-    "Silence",
-    "SpeakerSpan",
-    "Transcript",
-    "TranslatedText",
-]
-
 
 @attrs.frozen
 class ASRToken:
@@ -78,7 +68,7 @@ class Transcript:
         return self.tokens[-1].end if self.tokens else None
 
 
-@attrs.frozen(slots=False, order=False)
+@attrs.frozen(slots=False, eq=False)
 class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples allow no named slots
     """
     The result of one call of an online processor.
@@ -91,7 +81,7 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
 
         tokens, processed_up_to = stream.process_iter()
 
-    So it equals a plain pair of these values, and another emission only with its `stable_up_to`.
+    So it equals a pair of these values, whatever its `stable_up_to`.
     """
 
     committed: tuple[ASRToken, ...]
@@ -112,10 +102,6 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return the arguments with which pickle and copy make the same emission."""
         return attrs.astuple(self, recurse=False)
-
-    def __hash__(self) -> int:
-        """Hash the pair, which an emission equals."""
-        return super().__hash__()
 
 
 @attrs.frozen

@@ -7,19 +7,6 @@ import re
 
 from wlk_core.errors import WLKError
 
-__all__ = [
-    "ACTIVE",
-    "is_loopback",
-    "is_text",
-    "mask_secret",
-    "one_line",
-    "plain",
-    "printable",
-    "real_number",
-    "reason",
-    "shown",
-]
-
 #: Characters that a terminal obeys or that break a line: controls, line and paragraph separators,
 #: embeddings, overrides and isolates of writing direction, and surrogates, which are not text.
 ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

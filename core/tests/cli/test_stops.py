@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from wlk_core.cli.outputs import SUFFIXES, FileOutput
+from wlk_core.cli.outputs import SUFFIXES, Output
 from wlk_core.cli.stops import STOPS, Stopped, Stops
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -85,7 +85,7 @@ def in_the_engine(toy_engine, monkeypatch, number, count):
 
 def in_the_output(toy_engine, monkeypatch, number, count):
     """Let a signal come while text is written for the *count*-th time."""
-    write = FileOutput.write
+    write = Output.write
     calls = []
 
     def interrupted(self, text):
@@ -94,7 +94,7 @@ def in_the_output(toy_engine, monkeypatch, number, count):
             signal.raise_signal(number)
         write(self, text)
 
-    monkeypatch.setattr(FileOutput, "write", interrupted)
+    monkeypatch.setattr(Output, "write", interrupted)
 
 
 MOMENTS = [

@@ -123,7 +123,7 @@ def test_the_live_view_shows_position_committed_text_and_hypothesis(
     lines = [click.unstyle(line) for line in done.err.split("\r\x1b[K")]
 
     assert done.out == "zero one two three four five six seven eight nine\n"
-    assert done.err.endswith("\r\x1b[K")
+    assert done.err.endswith("\r\x1b[K\r")
     assert any("0:04 of 0:04  a.wav" in line for line in lines)
     assert any("one" in line for line in lines)
     assert all(len(line.strip("\r")) < 60 for line in lines)

@@ -12,9 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from wlk_core import audio
+from wlk_core.cli import run
 from wlk_core.cli.outputs import SUFFIXES
-from wlk_core.vad import silence_gate
 
 
 def test_words_go_to_standard_output(transcribe, recording):
@@ -108,19 +107,9 @@ def is_commit(event):
     return event["event"] == "commit"
 
 
-def test_pauses_are_silences(command, save, spoken, monkeypatch):
+@pytest.mark.usefixtures("loud_is_speech")
+def test_pauses_are_silences(command, save, spoken):
     """With the voice detector, pauses are left out, reported and clocked."""
-
-    class Loudness:
-        frame_samples = 512
-
-        def __call__(self, frame):
-            return float(np.abs(frame).max() > 0)
-
-        def reset(self):
-            pass
-
-    monkeypatch.setattr(f"{silence_gate.__module__}.SileroDetector", Loudness)
     path = save("a.wav", spoken(1, 2), np.zeros(64000), spoken(3))
 
     result = json.loads(command("transcribe", path, "--format", "json").out)
@@ -226,13 +215,13 @@ def test_several_files_as_json_are_an_array(transcribe, recording, save, spoken)
 @pytest.fixture
 def interrupted(monkeypatch):
     """Let Ctrl-C arrive where the sound of a recording ends."""
-    decode = audio.decode_file
+    decode = run.decode_file
 
     def stop(path):
         yield from decode(path)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(audio, "decode_file", stop)
+    monkeypatch.setattr(run, "decode_file", stop)
 
 
 @pytest.mark.usefixtures("interrupted")
@@ -278,7 +267,7 @@ def test_an_engine_that_fails_for_good_is_one_line(transcribe, recording, toy_en
             2,
         ),
         (["--option", "tick_seconds=99"], "option tick_seconds lies between 0.1 and 10", 2),
-        (["--chunk-seconds", "nan"], "expected `chunk_seconds` above 0", 2),
+        (["--chunk-seconds", "nan"], "--chunk-seconds needs a number", 2),
         (["--format", "xml"], "'xml' is not one of", 2),
         (["--output", "no/such/path"], "there is no directory", 2),
     ],
@@ -298,17 +287,6 @@ def test_offline_forbids_the_network_to_everything_below(transcribe, recording):
     transcribe(recording("a.wav", 1), "--offline")
 
     assert os.environ["HF_HUB_OFFLINE"] == "1"
-
-
-def test_realtime_waits_for_the_audio(transcribe, recording, monkeypatch):
-    """With --realtime a chunk is given when it would have been spoken."""
-    slept = []
-    monkeypatch.setattr("time.sleep", slept.append)
-
-    transcribe(recording("a.wav", 1, 2, 3, 4), "--realtime", "--chunk-seconds", "0.5")
-
-    assert len(slept) == 4
-    assert max(slept) <= 2.0
 
 
 @pytest.mark.slow

@@ -25,11 +25,6 @@ other.beam_size = 2
 """
 
 
-def test_the_file_is_in_the_directory_of_the_variable(path):
-    """WLK_HOME chooses the directory."""
-    assert path == config_path()
-
-
 def test_without_the_variable_it_is_in_the_users_directory(monkeypatch):
     """Platformdirs chooses the directory otherwise."""
     monkeypatch.setenv("WLK_HOME", "")
@@ -108,12 +103,6 @@ model    = "small"  # fast enough
 # a remark
 device = 'cuda'
 """
-
-
-def test_the_first_value_makes_the_file(registry, path):
-    """Neither the file nor its directory has to exist."""
-    assert path == set_value("backend", "toy", registry)
-    assert path.read_text() == 'backend = "toy"\n'
 
 
 def test_what_the_user_wrote_stays(registry, write, path):

@@ -80,7 +80,6 @@ def test_a_device_that_is_not_here_makes_the_backend_unavailable(
     [
         ("float16", CPU, "float32", torch.float16),
         ("auto", CPU, "bfloat16", torch.bfloat16),
-        ("auto", CPU, None, torch.float32),
         ("auto", GPU, None, torch.float16),
         ("auto", GPU, "int8", torch.float16),
         ("auto", GPU, "float32", torch.float32),
@@ -93,9 +92,23 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
     assert expected == choose_dtype(name, device=device, declared=declared)
 
 
-def test_an_unknown_name_is_refused() -> None:
-    """The message lists the devices, or the kinds of arithmetic."""
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({"avx512_bf16": True}, torch.bfloat16),
+        ({"amx_bf16": True}, torch.bfloat16),
+        ({"avx512_bf16": False}, torch.float32),
+    ],
+)
+def test_a_processor_with_instructions_for_bfloat16_computes_in_it(
+    monkeypatch: pytest.MonkeyPatch, features: dict[str, bool], expected: Any
+) -> None:
+    """Other processors would convert the numbers of each product."""
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: features, raising=False)
+    assert choose_dtype("auto", device=CPU) == expected
+
+
+def test_an_unknown_device_is_refused() -> None:
+    """The message lists the devices."""
     with pytest.raises(OptionError, match="one of auto, cpu, cuda, mps; got 'tpu'"):
         choose_device("tpu")
-    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
-        choose_dtype("int8", device=CPU)

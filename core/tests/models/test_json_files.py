@@ -10,7 +10,7 @@ import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
 from wlk_core.models import Size, read_json, read_json_table, read_limited
-from wlk_core.models.json_files import MAX_BYTES
+from wlk_core.models.files import MAX_BYTES
 
 
 class _Layers(Struct):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import socket
-import threading
 
 import attrs
-import huggingface_hub
 import pytest
 
 from wlk_core import ModelNotFoundError
@@ -60,41 +57,6 @@ def test_a_pull_without_a_terminal_prints_nothing(spec, hub, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, "as worded")])
-def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(
-    spec, hub, monkeypatch, error, locate_offline
-):
-    """A Ctrl-C or a full disk between two files leaves no model, and what is complete is kept."""
-    hub.publish("acme/base", FILES)
-    library = huggingface_hub.file_download
-    fetch, complete, are_complete = library.http_get, set(), threading.Event()
-
-    def stop(url, *arguments, **options):  # called in a thread for each file
-        name = url.rpartition("/")[2]
-        if name == "model.bin":
-            assert are_complete.wait(60)
-            raise error
-        fetch(url, *arguments, **options)
-        complete.add(name)
-        if complete == {"config.json", "README.md"}:
-            are_complete.set()
-
-    monkeypatch.setattr(library, "http_get", stop)
-    with pytest.raises((KeyboardInterrupt, ModelNotFoundError)) as caught:
-        pull("base", spec)
-    assert caught.type is KeyboardInterrupt or "as worded" in str(caught.value)
-    assert [row.state for row in list_models([spec])] == ["incomplete", "bundled"]
-    with pytest.raises(ModelNotFoundError, match="base is not complete in the cache and the netwo"):
-        locate_offline("base", spec=spec)
-
-    monkeypatch.setattr(library, "http_get", fetch)
-    hub.sent.clear()
-    pull("base", spec)
-
-    assert hub.sent == ["model.bin"]
-    assert list_models([spec])[0].state == "cached"
-
-
 @pytest.mark.parametrize("damage", [b"short", FILES["model.bin"][::-1]], ids=["short", "same size"])
 def test_pulling_again_repairs_a_damaged_file(spec, hub, damage):
     """A pull checks the files that are there, and fetches those that differ."""
@@ -125,12 +87,6 @@ def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, l
 
     assert (new.path / "model.bin").read_bytes() == b"new"
     assert new.path == locate_offline("base", spec=spec)
-
-
-@pytest.mark.usefixtures("no_network")
-def test_a_bundled_model_needs_no_pulling(spec):
-    """Pulling a bundled model succeeds without doing anything."""
-    assert pull("digits", spec).state == "bundled"
 
 
 def test_a_directory_cannot_be_pulled(spec, tmp_path):

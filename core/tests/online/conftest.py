@@ -9,6 +9,7 @@ import pytest
 
 from wlk_conformance.testing import CELL_SAMPLES, CodedToken, encode, read_tokens, script_words
 from wlk_core.plugins import (
+    AlignAtt,
     AlignAttRecognizer,
     AlignedHypothesis,
     AlignedWord,
@@ -17,7 +18,7 @@ from wlk_core.plugins import (
     OnlineStream,
     WorkCounters,
 )
-from wlk_core.streaming import AlignAtt, Word
+from wlk_core.streaming import Word
 
 RATE = 16_000
 FRAME = 320
@@ -68,7 +69,7 @@ class CodedEngine:
     def decode(self, audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         """Decode for AlignAtt, attending to the last frame of each word; see AlignAttDecoder."""
         words = tuple(
-            AlignedWord(word=word, frames=(round(word.end * RATE - 1) // FRAME,))
+            AlignedWord(*attrs.astuple(word), frames=(round(word.end * RATE - 1) // FRAME,))
             for word in self.words(audio)[len(context) :]
         )
         return AlignedHypothesis(words=words, language=language or "en")

@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import StreamDriver
-from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
-from wlk_core.streaming import AlignAtt, Word
+from wlk_conformance.testing import StreamDriver, noise
+from wlk_core.plugins import (
+    AlignAtt,
+    AlignAttRecognizer,
+    AlignedHypothesis,
+    AlignedWord,
+    OnlineStream,
+)
+from wlk_core.streaming import Word
 
 RATE = 16_000
 FRAME = 320
@@ -45,7 +51,9 @@ class Decoder:
         first, end = first_sample / RATE, (first_sample + len(audio)) / RATE
         words = [
             AlignedWord(
-                word=Word(spoken.start - first, min(spoken.end, end) - first, spoken.text),
+                spoken.start - first,
+                min(spoken.end, end) - first,
+                spoken.text,
                 frames=tuple(int((min(t, end - 0.01) - first) * RATE / FRAME) for t in attended),
             )
             for spoken, attended in self.words(first, end)
@@ -253,3 +261,26 @@ def test_cuts_that_could_not_be_made_are_refused(samples, message):
     """A cut lies at a whole frame, and half of the buffer has room for a forced cut."""
     with pytest.raises(ValueError, match=message):
         over(Decoder(every_second), cut_samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("last", "following", "remainder"),
+    [
+        ((7.5, 8.6, " seventeen"), (), 0.0),
+        ((7.5, 7.9, " one"), (), 0.0),
+        ((7.5, 8.2, " seven"), (), 0.2),
+        ((7.5, 8.2, " seven"), ((8.15, 8.4, " two"),), 0.15),
+        ((6.5, 9.4, " and"), (), 0.0),
+    ],
+    ids=["its word is kept", "before the cut", "inside", "to the next word", "too long"],
+)
+def test_the_remainder_is_the_end_of_the_last_word_that_became_prompt(last, following, remainder):
+    """It ends where the next committed word begins, and an alignment error leaves none."""
+    recognizer = cached(Decoder(every_second))
+    recognizer.feed(noise(13.0))
+    recognizer._processed = 13 * RATE
+    recognizer._extend_prefix([AlignedWord(*times, frames=(0,)) for times in (last, *following)])
+    recognizer._bound([AlignedWord(9.6, 9.9, " two", frames=(0,))], is_quiet=False)
+
+    assert 8 * RATE == recognizer._audio.start
+    assert round(remainder * RATE) == recognizer._remainder_samples

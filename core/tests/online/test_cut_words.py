@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from wlk_core.plugins import (
+    AlignAtt,
     AlignAttRecognizer,
     AlignedHypothesis,
     AlignedWord,
     Hypothesis,
     LocalAgreementRecognizer,
 )
-from wlk_core.streaming import AlignAtt, Word
+from wlk_core.streaming import Word
 
 RATE = 16_000
 FRAME = 320
@@ -89,7 +90,9 @@ class FragmentEngine:
         return AlignedHypothesis(
             words=tuple(
                 AlignedWord(
-                    word=word, frames=(round(word.end * RATE - 1) // FRAME,), tokens=(index,)
+                    *attrs.astuple(word),
+                    frames=(round(word.end * RATE - 1) // FRAME,),
+                    tokens=(index,),
                 )
                 for index, word in words
                 if index > forced

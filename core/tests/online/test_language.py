@@ -1,5 +1,6 @@
 """Tests of the language of a stream: forced, detected, and detected again after a pause."""
 
+import attrs
 import numpy as np
 import pytest
 
@@ -49,7 +50,7 @@ class Engine:
         """Answer a call of AlignAtt."""
         answer = self.transcribe(audio, prompt=prompt, language=language)
         words = [
-            AlignedWord(word=word, frames=(round(word.end * SAMPLE_RATE / FRAME),))
+            AlignedWord(*attrs.astuple(word), frames=(round(word.end * SAMPLE_RATE / FRAME),))
             for word in answer.words[len(context) :]
         ]
         return AlignedHypothesis(

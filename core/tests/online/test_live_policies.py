@@ -15,6 +15,7 @@ import pytest
 from wlk_conformance import EngineFaults
 from wlk_conformance.testing import CodedToken, StreamDriver, encode, partition, script_words
 from wlk_core.plugins import (
+    AlignAtt,
     AlignAttRecognizer,
     AlignedHypothesis,
     AlignedWord,
@@ -24,7 +25,7 @@ from wlk_core.plugins import (
     LongFormRecognizer,
     OnlineStream,
 )
-from wlk_core.streaming import AlignAtt, Word
+from wlk_core.streaming import Word
 
 RATE = 16_000
 FRAME = 320
@@ -49,7 +50,9 @@ class Engine:
     def decode(self, audio, *, context, prompt, language, **_):
         """Decode for AlignAtt; see AlignAttDecoder."""
         answer = self.transcribe(audio, prompt=prompt, language=language)
-        words = [AlignedWord(word=word, frames=self.frames(word)) for word in answer.words]
+        words = [
+            AlignedWord(*attrs.astuple(word), frames=self.frames(word)) for word in answer.words
+        ]
         return AlignedHypothesis(words=tuple(words[len(context) :]), language=answer.language)
 
 
@@ -108,6 +111,20 @@ def test_no_engine_is_ever_given_more_than_its_window(policy, seed, density, tim
     assert all(0.0 <= token.start <= token.end <= 90.0 for token in driver.tokens)
     assert driver.processed_up_to == 90.0
     assert all(len(prompt) <= 200 for prompt in engine.prompts)
+
+
+@policies
+@pytest.mark.parametrize(
+    ("prompt", "given_prompt"),
+    [("a" * 150 + " " + "b" * 120, "b" * 120), ("c" * 500, "c" * 200)],
+    ids=["words", "a word"],
+)
+def test_the_prompt_is_whole_words(policy, prompt, given_prompt):
+    """A long text is cut between words, and a word longer than the prompt inside."""
+    engine = Engine()
+    run(over(policy, engine, prompt=prompt), 1)
+
+    assert engine.prompts[0] == given_prompt
 
 
 @policies

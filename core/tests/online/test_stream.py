@@ -67,7 +67,7 @@ def test_the_clock_is_the_exact_sum_of_samples_and_silences(steps):
     while queue.take() is not None:
         pass
 
-    assert float(exact) == end == queue.taken_time()
+    assert float(exact) == end == queue.taken_end
 
 
 def test_stats_after_finish_still_count_the_state(speech, engine):

@@ -27,6 +27,7 @@ FLAG = Option(name="flag", type=bool, default=False)
         (BUFFER, None, None),
         (BUFFER, "auto", None),
         (BUFFER, "AUTO", None),
+        (attrs.evolve(BUFFER, default=12.0), None, None),
         (DEVICE, "auto", "auto"),
         (FLAG, "yes", True),
         (FLAG, "Off", False),

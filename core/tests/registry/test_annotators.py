@@ -87,7 +87,7 @@ def test_an_annotator_that_cannot_be_loaded_is_one_line(
     [
         (
             DIARIZER.replace("wlk_diarizers", "wlk_translators"),
-            "wlk_translators returns a translator, got AnnotatorSpec(kind='diarizer'",
+            "wlk_translators returns a translator, got AnnotatorSpec(",
         ),
         (
             "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",

@@ -111,7 +111,7 @@ def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Excepti
         "wlk-toy",
         ["toy"],
         f"""
-        from wlk_core.errors import *
+        from wlk_core.errors import ModelNotFoundError, OptionError
 
         def load(spec, model, **options):
             raise {error.__name__}("damaged")

@@ -12,20 +12,6 @@ from wlk_core import BackendUnavailable
 BROKEN = "import not_a_module\n"
 
 
-def test_a_broken_plugin_is_a_row_and_harms_no_other(site: Any) -> None:
-    """A plugin that does not import is kept with its reason; the others work."""
-    site.install("wlk-broken", ["broken"], BROKEN)
-    site.offer("wlk-toy", "toy")
-    registry = site.registry()
-
-    assert [(row.distribution, row.error) for row in registry.plugins()] == [
-        ("wlk-broken", "No module named 'not_a_module'"),
-        ("wlk-toy", None),
-    ]
-    assert [spec.name for spec in registry.specs()] == ["toy"]
-    assert registry.default_backend().name == "toy"
-
-
 def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> None:
     """The error for a broken plugin has the reason and the command that removes the plugin."""
     site.install("wlk-broken", ["broken"], BROKEN)

@@ -108,7 +108,7 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
 
     assert (usual.model, usual.options) == ("small", {"device": "cpu"})
     assert (chosen.model, chosen.options) == (str(Path("models") / "m"), {"device": "gpu"})
-    with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
+    with pytest.raises(OptionError, match="a model is a name or a path, got ''"):
         registry.load_backend("toy", "")
 
 
@@ -152,7 +152,8 @@ def test_every_plugin_of_this_project_has_an_install_command() -> None:
         names = project.get("entry-points", {}).get("wlk.plugins", {})
         offered |= dict.fromkeys(names, project["name"])
 
-    known = {**known_plugins("backend"), **known_plugins("diarizer")}
+    kinds = ("backend", "diarizer", "translator")
+    known = {name: command for kind in kinds for name, command in known_plugins(kind).items()}
     assert sorted(offered) == sorted(known)
     for name, command in known.items():
         assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)

@@ -65,6 +65,10 @@ class ScriptedTranslator(Scripted):
         text = "".join(token.text for token in tokens).upper()
         return [TranslatedText(text, tokens[0].start, tokens[-1].end, "upper")]
 
+    def finish(self):
+        """Return the translation of what waits."""
+        return self.process_iter(is_last=True)
+
     def reset(self):
         """Forget the tokens."""
         self.waiting = ()

@@ -235,7 +235,7 @@ def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
 def test_a_gap_has_a_length(open_session, seconds):
     """A gap of no, negative or endless length is refused and changes nothing."""
     session = open_session()
-    with pytest.raises(ClockError, match="expected a gap"):
+    with pytest.raises(ClockError, match="expected a silence"):
         session.skip(seconds)
 
     assert 0 == session.audio_time

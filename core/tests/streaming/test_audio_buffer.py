@@ -53,5 +53,24 @@ def test_samples_that_are_not_held_are_an_error(start, end):
 
     with pytest.raises(IndexError, match="6 to 20 are held"):
         buffer.view(start, end)
-    with pytest.raises(IndexError, match="only 20 were appended"):
-        buffer.trim(21)
+
+
+@given(st.integers(0, 4000), st.integers(400, 6000), st.booleans())
+def test_the_quietest_sample_lies_in_the_pause(position, length, is_trimmed):
+    """In noise with one silent stretch, the cut is inside that stretch."""
+    rng = np.random.default_rng(position * 10_007 + length)
+    audio = rng.uniform(0.1, 0.5, 4000 + length).astype(np.float32)
+    audio[position : position + 400] = 0.0
+    buffer = AudioBuffer()
+    buffer.append(audio)
+    buffer.trim(position * is_trimmed)
+
+    assert position - 400 <= buffer.quietest_sample(0.0, 1.0) <= position + 800
+
+
+def test_audio_shorter_than_the_window_is_cut_in_the_middle():
+    """Ten samples have no two places to compare."""
+    buffer = AudioBuffer()
+    buffer.append(np.zeros(20, dtype=np.float32))
+
+    assert 15 == buffer.quietest_sample(10 / 16_000, 1.0)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.vad import SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
+from wlk_core import OptionError
+from wlk_core.vad import GateParameters, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
 
 FRAME = 100  # samples; the lengths below are given in frames of the scripted detector
 SECONDS = FRAME / 16_000
@@ -18,27 +19,17 @@ class ScriptedDetector:
 
     frame_samples = FRAME
 
-    def __init__(self):
-        self.frames = 0
-
     def __call__(self, frame):
         """Return the first sample."""
         assert frame.shape == (FRAME,)
-        self.frames += 1
         return float(frame[0])
 
-    def reset(self):
-        """Reset the count."""
-        self.frames = 0
 
-
-def gate(*, pre_roll=4, hang_over=6, min_silence=2):
-    """Return a gate whose lengths are counted in frames."""
+def gate(*, pre_roll=4, rest=8):
+    """Return a gate with lengths in frames; three quarters of *rest* are hang-over."""
     return SilenceGate(
         ScriptedDetector(),
-        pre_roll=pre_roll * SECONDS,
-        hang_over=hang_over * SECONDS,
-        min_silence=min_silence * SECONDS,
+        GateParameters(pre_roll=pre_roll * SECONDS, silence_seconds=(pre_roll + rest) * SECONDS),
     )
 
 
@@ -84,11 +75,7 @@ SCRIPTS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.4, 0.9]), st.integers(1, 20)), max_size=12
 ).map(lambda runs: [probability for probability, count in runs for _ in range(count)])
 LENGTHS = st.fixed_dictionaries(
-    {
-        "pre_roll": st.sampled_from([0, 1.5, 4]),
-        "hang_over": st.sampled_from([0, 2.25, 6]),
-        "min_silence": st.sampled_from([0, 0.5, 3]),
-    }
+    {"pre_roll": st.sampled_from([0, 1.5, 4]), "rest": st.sampled_from([0.001, 2.04, 3, 8, 12])}
 )
 
 
@@ -147,7 +134,7 @@ def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
                 reported = at
             case SilenceEnded(start, end):
                 assert start == position == (reported or 0)
-                assert end - start >= max(1, round(lengths["min_silence"] * FRAME))
+                assert end - start >= max(1, round(lengths["rest"] * FRAME / 4))
                 position, reported = end, None
 
     assert position == len(audio)
@@ -181,22 +168,11 @@ def test_no_speech_frame_is_removed_nor_its_margins(script, lengths):
             passed_on[event.start_sample : event.start_sample + len(event.samples)] = True
 
     pre_roll = round(lengths["pre_roll"] * FRAME)
-    hang_over = round(lengths["hang_over"] * FRAME)
+    hang_over = round(lengths["rest"] * FRAME * 3 / 4)
     for frame, probability in enumerate(script):
         if probability >= 0.5:
             start, stop = frame * FRAME - pre_roll, (frame + 1) * FRAME + hang_over
             assert passed_on[max(0, start) : stop].all()
-
-
-def test_a_flush_begins_a_new_stream():
-    """The second stream has the events of the first, and the detector is reset."""
-    silence_gate = gate()
-    audio = stream([0] * 20 + [0.9] * 5 + [0] * 30, tail=3)
-
-    first = silence_gate.push(audio) + silence_gate.flush()
-
-    assert silence_gate._detector.frames == 0
-    assert first == silence_gate.push(audio) + silence_gate.flush()
 
 
 def test_an_hour_of_silence_is_not_kept():
@@ -254,3 +230,18 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
         ("silence", 8, 24),
         ("speech", 24, 33),
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"threshold": 1.5}, "from 0 to 1, got 1.5"),
+        ({"pre_roll": -0.1}, "pre-roll of -0.1"),
+        ({"silence_seconds": 0.4}, "a longer silence"),
+        ({"silence_seconds": float("inf")}, "inf"),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused(options, match):
+    """One line names what came."""
+    with pytest.raises(OptionError, match=match):
+        GateParameters(**options)

@@ -10,6 +10,7 @@ import pytest
 from tiny_models import embedding, segmentation
 from tone_voices import tone, turns_of
 
+from wlk_core.options import resolve_options
 from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_core.registry import Registry
 from wlk_diarize import backend
@@ -37,7 +38,8 @@ def write(tmp_path):
 
 def load(model, **options):
     """Load the diarizer as the registry does."""
-    return backend.load(CLUSTERING, str(model), **CLUSTERING.resolved_options(options))
+    resolved = resolve_options(CLUSTERING.options, options, scope="backend", owner=CLUSTERING.name)
+    return backend.load(CLUSTERING, str(model), **resolved)
 
 
 def test_a_folder_with_both_models_is_a_diarizer(write):

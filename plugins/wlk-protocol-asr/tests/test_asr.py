@@ -242,9 +242,12 @@ def test_diffs_build_the_states_of_the_full_mode(actions):
             }
 
 
-def handshake(query):
+def handshake(query, translates_to=None):
     """Return the handshake of a client."""
-    card = SimpleNamespace(language="en", check_language=lambda code: {"": None, "fr": "fr"}[code])
+    codes = {"": None, "fr": "fr"}
+    card = SimpleNamespace(
+        language="en", check_language=codes.__getitem__, translates_to=translates_to
+    )
     return SimpleNamespace(query=QueryParams(query), card=lambda _name: card)
 
 
@@ -253,6 +256,15 @@ def test_a_query_chooses_language_and_mode():
     assert "fr" == ROUTE.open(handshake("language=fr&mode=diff")).settings.language
     assert "en" == ROUTE.open(handshake("target_language=")).settings.language
     assert None is ROUTE.open(handshake("language=auto")).settings.language
+
+
+def test_a_server_that_translates_does_so_for_every_client():
+    """Those that ask for its language, and those that name none."""
+    assert ROUTE.open(handshake("target_language=DE", "de")).settings.translates
+    assert ROUTE.open(handshake("", "de")).settings.translates
+    assert not ROUTE.open(handshake("")).settings.translates
+    with pytest.raises(RequestError, match="expected target_language=de or none"):
+        ROUTE.open(handshake("target_language=fr", "de"))
 
 
 @pytest.mark.parametrize("query", ["mode=other", "target_language=de"])

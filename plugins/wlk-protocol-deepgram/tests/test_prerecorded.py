@@ -35,7 +35,8 @@ WORDS = (
 
 def test_the_answer_has_a_channel_with_one_alternative():
     """Words are bare, and punctuated beside it."""
-    answer = asked("model=nova-3&smart_format=true").answer("req_1", WORDS, 2.0)
+    _, answered = asked("model=nova-3&smart_format=true")
+    answer = answered("req_1", WORDS, 2.0)
 
     (channel,) = answer["results"]["channels"]
     (alternative,) = channel["alternatives"]
@@ -52,24 +53,24 @@ def test_the_answer_has_a_channel_with_one_alternative():
 def test_utterances_and_speakers_come_where_they_are_asked_for():
     """Speakers are numbered in the order in which they spoke, of a server that finds them."""
     card = attrs.evolve(CARD, speaker_delay=1.0)
-    recording = asked("utterances=true&diarize=true", card)
-    utterances = recording.answer("req_1", WORDS, 2.0)["results"]["utterances"]
+    request, answer = asked("utterances=true&diarize=true", card)
+    utterances = answer("req_1", WORDS, 2.0)["results"]["utterances"]
 
-    assert recording.request.has_speakers
+    assert request.has_speakers
     assert [("Zero,", 0), ("one.", 1)] == [
         (utterance["transcript"], utterance["speaker"]) for utterance in utterances
     ]
-    assert not asked("diarize=true").request.has_speakers
+    assert not asked("diarize=true")[0].has_speakers
 
 
 def test_the_language_is_that_of_the_query_or_detected():
     """`detect_language` says which."""
     words = [attrs.evolve(word, detected_language="en") for word in WORDS]
-    recording = asked("detect_language=true&language=en")
+    request, answer = asked("detect_language=true&language=en")
 
-    assert "en" == asked("language=en").request.language
-    assert recording.request.language is None
-    (channel,) = recording.answer("req_1", words, 2.0)["results"]["channels"]
+    assert "en" == asked("language=en")[0].language
+    assert request.language is None
+    (channel,) = answer("req_1", words, 2.0)["results"]["channels"]
     assert "en" == channel["detected_language"]
 
 

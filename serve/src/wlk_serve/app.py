@@ -1,4 +1,4 @@
-"""The ASGI application: addresses, and failures as OpenAI's error objects."""
+"""The ASGI application: addresses, the caption page, and failures as OpenAI's error objects."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import msgspec
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, error_response
-from wlk_serve.http.admission import Admission, Client, header_keys, parse_secret_request
-from wlk_serve.http.body import body_parts
-from wlk_serve.http.page import is_page, page_routes
-from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.http.admission import Admission, header_keys, parse_secret_request
+from wlk_serve.ops.limits import Limits
 from wlk_serve.ops.running import RunningSessions
 from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute, installed_routes
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
-from wlk_serve.transcriptions.route import transcribe_body, transcribe_upload
-from wlk_serve.transcriptions.upload import Upload
+from wlk_serve.transcriptions.route import Upload, body_parts, transcribe_body, transcribe_upload
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
@@ -41,13 +40,24 @@ if TYPE_CHECKING:
     from wlk_serve.ops.metrics import Metrics
     from wlk_serve.transcriptions.protocol import Task
 
-__all__ = ["Server"]
+__all__ = ["PAGE_HEADERS", "Server"]
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _REALTIME = "/v1/realtime"
 _CANARY_SECONDS = 15.0  # how old a canary session may be that makes the server ready
 _HEALTH = {"/livez", "/readyz", "/health"}
+PAGE_HEADERS: Mapping[str, str] = {
+    "cache-control": "no-cache",  # asked for by its tag: a new version of the server has a new page
+    # Scripts, styles and connections of this server only, and none that are written into the page.
+    "content-security-policy": "default-src 'none'; script-src 'self'; worker-src 'self'; "
+    "style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "microphone=(self), display-capture=(self), screen-wake-lock=(self)",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
 
 
 class Server:
@@ -64,14 +74,10 @@ class Server:
         self._service = service
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
-        self.sessions = RunningSessions(
-            self._limits.max_sessions, self._limits.max_sessions_per_key
-        )
+        self.sessions = RunningSessions(self._limits)
         self._metrics = service.metrics
-        self._metrics.lateness.set_function(lambda: service.lateness)
-        self._usage = Usage(self._limits)
         protocols = installed_routes() if routes is None else list(routes)
-        sockets = SessionSockets(service, self._admission, self.sessions, self._limits, self._usage)
+        sockets = SessionSockets(service, self._admission, self.sessions, self._limits)
         #: Handlers of connections, by the names of protocols with ports of their own.
         self.tcp_handlers = {
             route.protocol: partial(sockets.serve_tcp, route)
@@ -79,8 +85,10 @@ class Server:
             if isinstance(route, TcpRoute)
         }
         recordings = [route for route in protocols if isinstance(route, RecordingRoute)]
+        files = _Files(packages=[("wlk_serve", "page")])
         addresses = [
-            *page_routes(),
+            Route("/", files.index),
+            Mount("/page", files),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/health", self._readyz),  # its name at vLLM, speaches and whisperlivekit
@@ -158,9 +166,9 @@ class Server:
     @contextmanager
     def _uploading(self, keys: Iterable[str], protocol: str) -> Iterator[Upload]:
         """Count a new upload until it was answered, and log its line."""
-        key_id = self._admission.identify(keys).key_id
+        key_id, _ = self._admission.identify(keys)
         self.sessions.check(key_id)
-        upload = Upload(self._metrics, self._limits, self._usage, key_id, protocol)
+        upload = Upload(self._metrics, self._limits, key_id=key_id, protocol=protocol)
         with self.sessions.entered(upload, key_id), ExitStack() as stack:
             stack.push(lambda _kind, error, _traceback: upload.finish(error))
             yield upload
@@ -174,9 +182,8 @@ class Server:
         asked, seconds = parse_secret_request(body)
         card = self._service.card.named(model_name(asked))
         config = update_config(default_config(card), asked, card)
-        key_id = self._admission.identify(header_keys(request.headers)).key_id
-        client = Client(key_id=key_id, session=asked)
-        value, expires_at = self._admission.secrets.mint(client, seconds, time.time())
+        key_id, _ = self._admission.identify(header_keys(request.headers))
+        value, expires_at = self._admission.mint(key_id, asked, seconds, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",
@@ -210,16 +217,26 @@ class Server:
         return await self._refuse(request, error)
 
 
+class _Files(StaticFiles):
+    """The files of the caption page, with headers that keep everything else out of it."""
+
+    async def index(self, request: Request) -> Response:
+        return await self.get_response("index.html", request.scope)
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+@attrs.frozen
 class _Guard:
     """Checks who asks before anything else, for requests and for WebSockets."""
 
-    def __init__(
-        self, app: ASGIApp, admission: Admission, metrics: Metrics, own_keys: Collection[str]
-    ) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._own_keys = own_keys
-        self._admission = admission
+    _app: ASGIApp
+    _admission: Admission
+    _metrics: Metrics
+    _own_keys: Collection[str]  # paths whose protocols have keys in places of their own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in {"http", "websocket"} or scope.get("path") in _HEALTH:
@@ -231,7 +248,8 @@ class _Guard:
             # The routes of protocols know where their clients put keys; pages hold no secret.
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             is_own = scope["type"] == "websocket" or path in self._own_keys
-            if not is_own and not is_page(scope["path"]):
+            is_page = path == "/" or path.startswith("/page/")
+            if not is_own and not is_page:
                 self._admission.identify(header_keys(headers))
         except RequestError as error:
             response = error_response(self._metrics.counted(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+import gc
 import json
 import logging
 import math
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from wlk_core.cli.options import TranslatorChoice, translator_options
 from wlk_core.errors import OptionError
+from wlk_core.options import parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +64,14 @@ def _checked_listens(
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
 @click.option(
+    "--diarizer-option",
+    "diarizer_pairs",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Option of the diarizer.",
+)
+@translator_options
+@click.option(
     "--served-name",
     metavar="NAME",
     help="Name of the model for clients, such as whisper-1, instead of its own.",
@@ -87,8 +98,6 @@ def _checked_listens(
 )
 @_number("--max-sessions", 100, "Sockets and requests at a time.")
 @_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
-@_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
-@_number("--audio-per-minute-per-key", None, "Seconds of audio of one key in a minute.")
 @_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
 @_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
@@ -111,6 +120,7 @@ def serve(
     language: str | None,
     pairs: tuple[str, ...],
     diarizer: str | None,
+    diarizer_pairs: tuple[str, ...],
     served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
@@ -138,6 +148,7 @@ def serve(
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
+    translation = TranslatorChoice.of(registry, limits)
     admission = Admission.of(keys, origins, is_local=is_local)
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
@@ -159,10 +170,22 @@ def serve(
     with (
         bound_sockets(host, port) as sockets,
         ExitStack() as stack,
-        loaded_service(registry, settings, diarizer=diarizer, served_name=served_name) as service,
+        loaded_service(
+            registry,
+            settings,
+            max_sessions=allowed.max_sessions,
+            diarizer=diarizer,
+            diarizer_options=parse_pairs(diarizer_pairs),
+            translation=translation,
+            served_name=served_name,
+        ) as service,
     ):
 
         def on_ready(bound: int) -> None:
+            # Else the collector of cycles looks at every object of the libraries again and again,
+            # for 30 ms each time, in which everyone waits.
+            gc.collect()
+            gc.freeze()
             place = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
             click.echo(f"{_PROGRAM}: ready on {place}", err=True)
 
@@ -190,11 +213,8 @@ def run() -> None:
 
 
 def _watch(server: Server, drain_seconds: float) -> None:
-    """
-    End this process, for a service manager to start another, where its engine does not return.
-
-    A thread in a call cannot be interrupted, and an orderly end would wait for it.
-    """
+    # A thread in a call cannot be interrupted, and an orderly end would wait for it: the process
+    # ends, for a service manager to start another.
     deadline, hung = math.inf, 0  # checks in a row: a process that was frozen looks hung once
     while True:
         time.sleep(_WATCH_SECONDS)
@@ -207,10 +227,7 @@ def _watch(server: Server, drain_seconds: float) -> None:
 
 
 class _JsonFormatter(logging.Formatter):
-    """Writes a record as one JSON object."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; `message` ends with the traceback, if there is one."""
         line = {"time": self.formatTime(record), "level": record.levelname}
         return json.dumps(line | {"logger": record.name, "message": super().format(record)})
 

@@ -70,6 +70,8 @@ __all__ = [
 ]
 
 Message: TypeAlias = "dict[str, Any]"
+RecordingAnswer: TypeAlias = "Callable[[str, Sequence[ASRToken], float], Message]"
+RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
 Route: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -226,22 +228,6 @@ class SocketRoute:
 
 
 @attrs.frozen(kw_only=True)
-class RecordingRequest:
-    """
-    What a client wants of a recording.
-
-    Attributes:
-        request: how it is transcribed.
-        answer: returns the object of JSON that answers, from the identifier of the request, the
-            words, and the seconds of audio.
-
-    """
-
-    request: TranscriptionRequest
-    answer: Callable[[str, Sequence[ASRToken], float], Message]
-
-
-@attrs.frozen(kw_only=True)
 class RecordingRoute:
     """
     A POST whose body is a recording of any format, as that of a protocol's clients.
@@ -249,7 +235,9 @@ class RecordingRoute:
     Attributes:
         protocol: its name in metrics and logs, of letters.
         path: the address, which may be that of a WebSocket too.
-        open: returns what a client wants; raises WLKError to refuse it before the body is read.
+        open: returns how the recording is transcribed, and what makes the JSON object of the answer
+            from the identifier of the request, the words, and the seconds of audio; raises WLKError
+            to refuse it before the body is read.
         keys: returns the keys that a client offers, in the places where this protocol has them.
         refuse: returns the response to an error.
 
@@ -294,23 +282,16 @@ def installed_routes() -> list[Route]:
     """
     Return the routes of every installed protocol.
 
-    A plugin that cannot be loaded is logged and left out, so that the others serve; so is a route
-    whose place is taken.
+    A plugin that cannot be loaded is logged and left out, so that the others serve.
     """
-    routes: dict[tuple[type[Route], str], Route] = {}
+    routes: list[Route] = []
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
     for point in sorted(points, key=lambda point: point.name):
         manager = pluggy.PluginManager("wlk_serve")
         manager.add_hookspecs(sys.modules[__name__])
         try:
             manager.register(point.load())
-            offered = [route for group in manager.hook.wlk_protocols() for route in group]
+            routes += [route for group in manager.hook.wlk_protocols() for route in group]
         except (Exception, SystemExit):  # foreign code may raise anything
             _LOGGER.exception("protocol %s is left out: its plugin does not load", point.name)
-            continue
-        for route in offered:
-            place = route.protocol if isinstance(route, TcpRoute) else route.path
-            if (type(route), place) in routes:
-                _LOGGER.error("protocol %s is left out: %s is taken", point.name, place)
-            routes.setdefault((type(route), place), route)
-    return list(routes.values())
+    return routes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 import logging
 import math
 import os
@@ -84,7 +83,6 @@ class Attachment:
     lane: int  #: which threads step it
     _scheduler: Scheduler
     _on_events: Callable[[list[Event]], object]
-    _call: Callable[[Callable[[], object]], object]
     due_times: DueTimes
     _audio_time: float  # of the session when it was notified last
     is_detached: bool = False
@@ -107,8 +105,8 @@ class Attachment:
         """
         Stop stepping the session, as after a disconnect; may be called again.
 
-        No call of `on_events` begins once it returns.  It returns after the step that runs, unless
-        it is called in it; then the processor can be closed.  From an event loop:
+        No call of `on_events` begins once it returns.  It returns after the step that runs, and
+        then the processor can be closed.  From an event loop:
         ``await asyncio.to_thread(attachment.detach)``.
         """
         self._scheduler.drop(self, waits=True)
@@ -117,16 +115,8 @@ class Attachment:
         """Hand *events* to the consumer."""
         if events and not self.is_detached:
             try:
-                self._call(partial(self._deliver, events))
-            except RuntimeError:  # the event loop of the consumer is closed
-                _LOGGER.warning("a session lost its consumer and is detached", exc_info=True)
-                self._scheduler.drop(self, waits=False)
-
-    def _deliver(self, events: list[Event]) -> None:
-        if not self.is_detached:
-            try:
                 self._on_events(events)
-            except Exception:
+            except Exception:  # as of an event loop that is closed
                 _LOGGER.exception("the callback of a session raised; the session is detached")
                 self._scheduler.drop(self, waits=False)
 
@@ -187,7 +177,7 @@ class Scheduler:
         self._waiting: list[dict[Attachment, tuple[float, float]]] = [{} for _ in range(lanes)]
         self._work = [threading.Condition(self.lock) for _ in range(lanes)]
         self._step_ended = threading.Condition(self.lock)
-        self._stepping: dict[Attachment, tuple[int, float]] = {}  # thread and start of each step
+        self._stepping: dict[Attachment, float] = {}  # the start of each step
         self._threads = [
             threading.Thread(target=self._run, args=(i % lanes,), name=f"wlk-step-{i}", daemon=True)
             for i in range(count)
@@ -200,24 +190,24 @@ class Scheduler:
         return sum(not attachment.is_spare for attachment in list(self._attachments))
 
     @property
-    def lateness(self) -> float | None:
+    def lateness(self) -> float:
         """
         The 99th percentile of the lateness of the steps of the last ten seconds.
 
-        Seconds from the deadline to the end of a step, negative where it ended before; None while
-        fewer than ten steps were made.
+        Seconds from the deadline to the end of a step, negative where it ended before; 0 without
+        sessions, and while fewer than ten steps were made.
         """
         with self.lock:
             since = self.clock() - _WINDOW_SECONDS
             found = [lateness for ended, lateness in self._steps if ended >= since]
-        return float(np.percentile(found, 99)) if len(found) >= _MIN_STEPS else None
+        return float(np.percentile(found, 99)) if len(self) and len(found) >= _MIN_STEPS else 0.0
 
     def longest_step(self, *, is_spare: bool) -> float:
         """Return how many seconds the oldest step of a kind has lasted; 0 where none runs."""
         with self.lock:
             now = self.clock()
             steps = self._stepping.items()
-            found = [now - began for each, (_, began) in steps if each.is_spare is is_spare]
+            found = [now - began for each, began in steps if each.is_spare is is_spare]
         return max(found, default=0.0)
 
     def attach(
@@ -225,16 +215,14 @@ class Scheduler:
         session: Stepped,
         on_events: Callable[[list[Event]], object],
         *,
-        call: Callable[[Callable[[], object]], object] = lambda deliver: deliver(),
         is_spare: bool = False,
     ) -> Attachment:
         """
         Step *session* from now on; until it is over or detached, only the scheduler may step it.
 
-        `on_events` is called with one or more events, in their order; if it raises, the session is
-        detached and the error is logged.  It runs in the thread that steps, or where `call` runs
-        it: ``call=loop.call_soon_threadsafe`` for an event loop.  A session that `is_spare` has no
-        deadline: it is stepped while no other one waits.
+        `on_events` is called with one or more events, in their order and in the thread that steps;
+        if it raises, the session is detached and the error is logged.  A session that `is_spare`
+        has no deadline: it is stepped while no other one waits.
 
         Raises:
             StreamClosed: the scheduler is closed.
@@ -250,7 +238,6 @@ class Scheduler:
                 lane=min(range(len(self._work)), key=lanes.count),
                 scheduler=self,
                 on_events=on_events,
-                call=call,
                 due_times=DueTimes(self._burst),
                 audio_time=session.audio_time,
             )
@@ -272,8 +259,7 @@ class Scheduler:
         for attachment in attachments:
             self.drop(attachment, waits=True)
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
+            thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -287,8 +273,7 @@ class Scheduler:
             self._attachments.discard(attachment)
             self._waiting[attachment.lane].pop(attachment, None)
             attachment.is_detached = True
-            me = threading.get_ident()
-            while waits and self._stepping.get(attachment, (me, 0.0))[0] != me:
+            while waits and attachment in self._stepping:
                 self._step_ended.wait()
 
     def enqueue(self, attachment: Attachment) -> None:
@@ -323,8 +308,7 @@ class Scheduler:
                 return False
             attachment = min(waiting, key=lambda each: waiting[each][1])
             deadline, _ = waiting.pop(attachment)
-            began = self.clock()
-            self._stepping[attachment] = threading.get_ident(), began
+            began = self._stepping[attachment] = self.clock()
         events = _step(attachment.session)
         now = self.clock()
         attachment.publish(events)  # before another thread may step the session

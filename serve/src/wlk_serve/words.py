@@ -1,22 +1,27 @@
-"""Words, log probabilities and speakers of tokens as the protocols write them."""
+"""Words and speakers as the protocols write them, and segments of text with one speaker each."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from wlk_core.session.records import round_seconds
+from wlk_core.processor import EPS
+from wlk_core.segments import round_seconds
+from wlk_core.session import Commit, SpeakerTurn, Timeline
+from wlk_core.session.timeline import TextLine
 from wlk_core.streaming.words import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from wlk_core.tokens import ASRToken
+    from wlk_core.tokens import ASRToken, SpeakerSpan
 
 __all__ = [
     "Deltas",
+    "SpeakerSegments",
     "detected_languages",
     "logprob_records",
+    "segment_record",
     "span_record",
     "speaker_name",
     "word_records",
@@ -68,17 +73,23 @@ def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
 
 
 def speaker_name(speaker: int | str | None) -> str:
-    """Return the name of a speaker: a number becomes "A" to "Z", "AA" and so on, as OpenAI's."""
+    """Return the name of a speaker: numbers become "A" to "Z", as OpenAI's, then "AA", "BB"."""
     if speaker is None:
         return _UNKNOWN_SPEAKER
     if isinstance(speaker, str) or speaker < 0:
         return str(speaker)
-    name = ""
-    number = speaker
-    while number >= 0:
-        number, letter = divmod(number, len(_LETTERS))
-        name, number = _LETTERS[letter] + name, number - 1
-    return name
+    rounds, letter = divmod(speaker, len(_LETTERS))
+    return _LETTERS[letter] * (rounds + 1)
+
+
+def segment_record(line: TextLine) -> dict[str, Any]:
+    """Return start, end, text and speaker of text that one speaker spoke."""
+    return {
+        "start": round_seconds(line.start),
+        "end": round_seconds(line.end),
+        "text": line.text,
+        "speaker": speaker_name(line.speaker),
+    }
 
 
 def span_record(tokens: Iterable[ASRToken]) -> dict[str, float]:
@@ -110,3 +121,95 @@ def detected_languages(tokens: Iterable[ASRToken]) -> list[dict[str, str]]:
     """Return the codes that were detected, each once, in their order."""
     codes = dict.fromkeys(token.detected_language for token in tokens if token.detected_language)
     return [{"code": code} for code in codes]
+
+
+class SpeakerSegments:
+    """
+    Joins the text and the speakers of one stream, of which the speakers come later.
+
+    A plain object; times are seconds on the clock of the session.  The segments of an utterance are
+    returned once, together, when it is over and each of its words either lies inside a span, or
+    has a speaker that no span can change any more.  Words that no span covers wait for a later
+    speaker, or for the end, and then have none.
+
+    Args:
+        max_delay: how many seconds after its end a span comes at most.
+
+    """
+
+    def __init__(self, max_delay: float) -> None:
+        self._max_delay = max_delay
+        self._utterances: dict[str, Timeline] = {}  # text that is labelled together, by its name
+        self._over: set[str] = set()  # names of those to which no more text comes
+        self._spans: list[SpeakerSpan] = []  # those that may reach text to come
+        self._clock = 0.0  # at least so much audio has reached the diarizer
+        self._is_over = False
+
+    def extend(self, name: str, tokens: Sequence[ASRToken]) -> tuple[ASRToken, ...]:
+        """Append committed *tokens* to the utterance *name*; return them with known speakers."""
+        if not tokens:
+            return ()
+        if name not in self._utterances:
+            self._utterances[name] = Timeline()
+            for span in self._spans:
+                self._utterances[name].add(SpeakerTurn(span, self._clock))
+        self.advance(max(token.start for token in tokens))
+        timeline = self._utterances[name]
+        timeline.add(Commit(tuple(tokens), self._clock))
+        return tuple(timeline.tokens[-len(tokens) :])
+
+    def labelled(self, name: str) -> tuple[ASRToken, ...] | None:
+        """Return the tokens of the utterance *name* with known speakers; None without any text."""
+        return tuple(self._utterances[name].tokens) if name in self._utterances else None
+
+    def add_span(self, span: SpeakerSpan) -> None:
+        """Apply what the diarizer found."""
+        self.advance(span.end)
+        self._spans.append(span)
+        for timeline in self._utterances.values():
+            timeline.add(SpeakerTurn(span, self._clock))
+
+    def advance(self, time: float) -> None:
+        """Declare that all audio before *time* has reached the diarizer."""
+        self._clock = max(self._clock, time)
+
+    def end(self, name: str) -> None:
+        """Declare that no more text of the utterance *name* comes."""
+        self._over |= {name} & self._utterances.keys()
+
+    def discard(self) -> None:
+        """Forget the text of utterances that are not over."""
+        for name in self._utterances.keys() - self._over:
+            del self._utterances[name]
+
+    def settle(self) -> None:
+        """Declare that no more spans come: the diarizer ended, or is switched off."""
+        self._is_over = True
+
+    def begin(self) -> None:
+        """Declare that another stream, with another diarizer, follows."""
+        self._is_over = False
+        self._spans.clear()
+
+    def take(self) -> list[tuple[str, TextLine]]:
+        """Return the segments that became certain, each after the name of its utterance."""
+        taken: list[tuple[str, TextLine]] = []
+        for name, timeline in list(self._utterances.items()):
+            if name not in self._over:
+                break
+            if not self._is_over and not all(map(self._is_certain, timeline.tokens)):
+                break
+            del self._utterances[name]
+            self._over.remove(name)
+            lines = [line for line in timeline.lines if isinstance(line, TextLine)]
+            taken += [(name, line) for line in lines]
+            end = max(line.end for line in lines)
+            self._spans = [span for span in self._spans if span.end > end - EPS]
+        return taken
+
+    def _is_certain(self, token: ASRToken) -> bool:
+        if any(span.start <= token.start and token.end <= span.end for span in self._spans):
+            return True
+        if self._clock < token.end + self._max_delay:
+            return False
+        return token.speaker is not None or any(span.start >= token.end for span in self._spans)

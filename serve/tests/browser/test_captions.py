@@ -71,24 +71,6 @@ def test_final_words_are_not_changed(open_page, address, transcript):
     assert set() == set(page.locator("#log .tail:not([aria-hidden=true])").all())
 
 
-def test_a_second_run_goes_on_below_the_first(open_page, address):
-    """The clock of the transcript counts recorded audio."""
-    reader = open_page(address)
-    page = reader.page
-    page.click("#start")
-    reader.wait_for_words(1)
-    reader.stop()
-    count = len(reader.words())
-    page.click("#start")
-    reader.wait_for_words(count + 1)
-    reader.stop()
-    starts = [record["start"] for record in json.loads(reader.download("json"))["words"]]
-
-    assert sorted(starts) == starts
-    assert len(starts) > count
-    assert page.locator("#log .line:visible").count() >= 2
-
-
 def test_everything_can_be_done_with_keys(open_page, address):
     """Tab reaches every control, and single keys work outside of fields."""
     reader = open_page(address)

@@ -101,24 +101,6 @@ def test_a_full_server_is_tried_again(open_page, serve, digits):
         assert second.page.evaluate(IDLE)
 
 
-def test_a_session_that_a_limit_ended_is_followed_by_another(open_page, serve, digits):
-    """The page does not resume it, and the audio that it kept goes to the new one."""
-    from wlk_serve.app import Limits  # noqa: PLC0415 -- after the skips
-
-    with serve(digits, limits=Limits(audio_per_minute=6), keys=()) as (address, _):
-        reader = open_page(address.removesuffix("/v1"))
-        record_sessions(reader.page)
-        reader.page.click("#start")
-        reader.page.get_by_text("The server is full").wait_for()
-        reader.until("window.firsts.length === 2")
-        firsts = reader.page.evaluate("window.firsts")
-        reader.page.click("#start")
-        reader.page.click("#start")  # at once, because the limit leaves no audio for the last words
-        reader.until(IDLE)
-
-    assert ["session.created"] * 2 == firsts
-
-
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -152,22 +134,6 @@ def test_an_insecure_address_has_its_line(open_page, proxied):
     page.get_by_text("https and localhost only").wait_for()
 
     assert page.evaluate(IDLE)
-
-
-def test_a_language_that_the_server_lacks_has_its_line(open_page, proxied):
-    """The words are those of the server."""
-    reader = open_page(f"http://127.0.0.1:{proxied.port}")
-    page = reader.page
-    page.click("#options")
-    page.fill("[name=language]", "xx")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Escape")
-    page.click("#start")
-
-    page.get_by_text("The server refuses:").wait_for()
-    reader.until(IDLE)
-
-    assert page.locator("#start").is_enabled()
 
 
 def test_a_device_that_goes_ends_the_run_with_its_words(open_page, proxied):

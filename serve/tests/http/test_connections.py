@@ -107,6 +107,19 @@ def test_a_client_that_reads_again_is_read_again(opened):
         assert ("resume_reading" == calls(opened)[-1]) is not waits
 
 
+def test_a_client_of_small_frames_is_read_in_small_parts(opened):
+    """Each part takes about as long as the others wait for it; that of large frames is larger."""
+    sizes = []
+    for seconds in [0.0] * 9 + [0.01] * 9:
+        opened.loop.time = Mock(side_effect=[0.0, seconds])
+        opened.get_buffer(-1)[:6] = b"\x8a\x80\0\0\0\0"
+        opened.buffer_updated(6)
+        sizes.append(len(opened.get_buffer(-1)))
+
+    assert [128, 256] == sizes[:2]
+    assert (4096, 2048, 64) == (sizes[8], sizes[9], sizes[-1])
+
+
 def test_fragments_take_the_memory_of_their_bytes(opened):
     """An object for each would be many times larger, and an empty one is within every limit."""
     opened.data_received(b"\x01\x82\0\0\0\0ab" + b"\x00\x82\0\0\0\0cd" * 3 + b"\0\x80\0\0\0\0" * 9)
@@ -119,28 +132,16 @@ def test_fragments_take_the_memory_of_their_bytes(opened):
     assert {"type": "websocket.receive", "text": "abcdcdcde"} == received
 
 
-def test_a_client_whose_audio_waits_needs_to_answer_no_ping(opened):
-    """Its answer is after audio that is not read, because the model is slower than the client."""
+@pytest.mark.parametrize(("waits", "sends"), [(True, False), (False, True), (False, False)])
+def test_a_client_needs_to_answer_no_ping_while_its_audio_waits_or_it_sends(opened, waits, sends):
+    """Its answer is after audio that is read as fast as the model decodes."""
     opened.send_keepalive_ping()
-    opened.read_paused = True
+    opened.read_paused = waits
+    if sends:
+        opened.data_received(b"\x8a\x80\0\0\0\0")
     opened.keepalive_timeout()
 
-    assert "close" not in calls(opened)
-    assert opened.send_keepalive_ping == opened.loop.call_later.call_args.args[1]
-
-
-def test_a_client_that_sends_needs_to_answer_no_ping(opened):
-    """Any byte is a sign of life."""
-    opened.send_keepalive_ping()
-    opened.data_received(b"\x8a\x80\0\0\0\0")
-    opened.keepalive_timeout()
-
-    assert "close" not in calls(opened)
-
-
-def test_a_client_that_answers_no_ping_is_closed_in_the_end(opened):
-    """Nothing has come since the ping."""
-    opened.send_keepalive_ping()
-    opened.keepalive_timeout()
-
-    assert "close" in calls(opened)
+    lives = waits or sends
+    assert ("close" not in calls(opened)) is lives
+    next_timer = opened.loop.call_later.call_args.args[1]
+    assert (opened.send_keepalive_ping == next_timer) is lives

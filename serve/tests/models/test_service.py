@@ -19,6 +19,7 @@ from wlk_conformance.testing.digits import clip_path
 from wlk_core.audio import decode_file
 from wlk_core.config import Settings, choose_settings
 from wlk_core.errors import BackendError, OptionError, StreamClosed
+from wlk_core.options import Option
 from wlk_core.registry import Registry
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
@@ -229,30 +230,6 @@ def recording():
     return file.getvalue(), len(samples) / 16_000
 
 
-def test_a_recording_is_decoded_no_further_than_its_events_are_read(
-    service, backend, recording, monkeypatch
-):
-    """A client that reads slowly would let the events of hours wait in memory."""
-    monkeypatch.setattr("wlk_serve.models.stream._MAX_WAITING", 2)
-    backend.released.set()
-    content, length = recording
-    used = []
-
-    async def run():
-        request = TranscriptionRequest(task="transcribe", streams=True)
-        events = service.recognize(io.BytesIO(content), request, used.append)
-        await anext(events)
-        seconds = -1.0
-        while seconds < sum(used):  # until nothing is decoded any more
-            seconds = sum(used)
-            await asyncio.sleep(0.5)
-        assert [] != [event async for event in events]
-        return seconds
-
-    assert asyncio.run(run()) < length / 2
-    assert length == pytest.approx(sum(used))
-
-
 def test_a_recording_is_released_although_its_task_is_cancelled_again(service, backend, recording):
     """Where a shutdown follows the client that left, while every thread is busy."""
     backend.released.set()
@@ -304,6 +281,28 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     assert "the state could not be released" in caplog.text
 
 
+def test_a_session_that_asks_for_it_is_translated(scripted, caplog):
+    """In its own language; where no model has it, the words come all the same."""
+    opened = []
+
+    def open_translator(language):
+        opened.append(language)
+        if language == "de":
+            raise OptionError("no model is known from de to de")
+        return ScriptedDiarizer([])
+
+    async def run(service):
+        translated = attrs.evolve(CONFIG, translates=True)
+        for settings in (CONFIG, translated, attrs.evolve(translated, language="de")):
+            (await service.open_stream(settings, nothing)).close()
+
+    with closing(Service(*scripted, open_translator=open_translator)) as service:
+        asyncio.run(run(service))
+
+    assert ["en", "de"] == opened
+    assert "a session is not translated: no model is known from de to de" in caplog.text
+
+
 def test_a_diarizer_is_loaded_before_the_model(monkeypatch):
     """It declares the delay, and is closed again; each session has another one."""
     diarizer, registry = ScriptedDiarizer([], max_delay=0.5), Registry()
@@ -316,5 +315,34 @@ def test_a_diarizer_is_loaded_before_the_model(monkeypatch):
         return load(*arguments)
 
     monkeypatch.setattr(Settings, "load", noting_load)
-    with loaded_service(registry, settings, diarizer="scripted") as service:
+    with loaded_service(registry, settings, max_sessions=1, diarizer="scripted") as service:
         assert 0.5 == service.card.speaker_delay
+
+
+@pytest.mark.parametrize(
+    ("chosen", "max_sessions", "expected"),
+    [
+        ({}, 2, {"cpu_threads": 1}),
+        ({}, 1, {}),
+        ({"cpu_threads": "auto"}, 2, {"cpu_threads": None}),
+        ({"cpu_threads": 4}, 2, {"cpu_threads": 4}),
+    ],
+)
+def test_a_call_has_one_thread_where_several_sessions_run(
+    spec, monkeypatch, chosen, max_sessions, expected
+):
+    """Calls then run side by side; what a user has chosen stays."""
+    threads = Option(name="cpu_threads", type=int, is_auto_allowed=True, help="threads of a call")
+    spec, loaded = attrs.evolve(spec, options=(threads,)), []
+    options = spec.split_options(chosen)
+
+    def load(settings, _registry):
+        loaded.append(settings.options.backend)
+        raise BackendError("not this one")
+
+    monkeypatch.setattr(Settings, "load", load)
+    settings = Settings(spec=spec, model="small", language=None, options=options)
+    with pytest.raises(BackendError), loaded_service(None, settings, max_sessions=max_sessions):
+        pass
+
+    assert [expected] == loaded

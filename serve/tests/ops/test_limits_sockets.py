@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -11,6 +12,7 @@ from websockets.sync.client import connect
 
 pytest.importorskip("faster_whisper")
 
+from wlk_conformance.testing.digits import clip_path
 from wlk_serve.ops.limits import Limits
 
 pytestmark = pytest.mark.slow
@@ -67,20 +69,6 @@ def test_a_session_that_lasts_too_long_ends_with_its_words(serve_limited):
     assert "conversation.item.input_audio_transcription.completed" == found[-1]
 
 
-def test_more_audio_than_a_minute_may_have_closes_the_session(serve_limited):
-    """The code is that of an overload, and the error names the limit."""
-    with (
-        serve_limited(audio_per_minute_per_key=2.0) as (address, _),
-        connect(socket_url(address), additional_headers=KEY) as socket,
-    ):
-        for _ in range(4):
-            socket.send(APPEND)
-        found, code = read_to_the_end(socket)
-
-    assert 1013 == code
-    assert "rate_limit_exceeded" in found
-
-
 def test_sessions_of_one_key_are_limited(serve_limited, fetch):
     """The refusal comes before the socket is accepted."""
     with (
@@ -103,29 +91,13 @@ def test_sessions_of_one_key_are_limited(serve_limited, fetch):
 
 
 @pytest.mark.parametrize(
-    ("limits", "status", "code"),
-    [
-        ({"max_audio_seconds": 1.0}, 413, "audio_too_long"),
-        ({"audio_per_minute": 1.0}, 429, "rate_limit_exceeded"),
-        ({"max_upload_bytes": 100}, 413, "file_too_large"),
-    ],
+    ("limits", "code"),
+    [({"max_audio_seconds": 1.0}, "audio_too_long"), ({"max_upload_bytes": 100}, "file_too_large")],
 )
-def test_a_recording_beyond_a_limit_is_refused(serve_limited, fetch, limits, status, code):
-    """The second request is refused where the first has used the minute."""
-    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- reads the package's data
-
-    form = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n--x\r\n'
-    form += b'Content-Disposition: form-data; name="file"; filename="a.flac"\r\n\r\n'
-    with open(clip_path("demo"), "rb") as file:  # noqa: PTH123 -- a path of any type
-        form += file.read() + b"\r\n--x--\r\n"
+def test_a_recording_beyond_a_limit_is_refused(serve_limited, post_form, limits, code):
+    """Its length is known while it is decoded, its size before."""
+    recording = Path(clip_path("demo")).read_bytes()
     with serve_limited(**limits) as (address, _):
-        for _ in range(2):
-            found, text, _ = fetch(
-                address,
-                "POST",
-                "/v1/audio/transcriptions",
-                form,
-                content_type="multipart/form-data; boundary=x",
-            )
+        status, text = post_form(address, recording, model="digits")
 
-    assert (status, code) == (found, json.loads(text)["error"]["code"])
+    assert (413, code) == (status, json.loads(text)["error"]["code"])

@@ -38,7 +38,7 @@ def metrics():
 def record(metrics, clock):
     """Return the record of a session."""
     return SessionFigures(
-        metrics, protocol="realtime", session_id="sess_1", key_id="ab12", clock=clock
+        metrics=metrics, protocol="realtime", session_id="sess_1", key_id="ab12", clock=clock
     )
 
 

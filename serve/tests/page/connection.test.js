@@ -4,10 +4,7 @@ import { test } from "node:test";
 import { Connection } from "../page/connection.js";
 
 const RATE = 1000;
-const created = (token = "t1") => ({
-  type: "session.created",
-  session: token ? { wlk: { resume: { token, seconds: 30 } } } : {},
-});
+const created = (token) => ({ type: "session.created", session: { wlk: { resume: { token, seconds: 30 } } } });
 const MODEL = { model: "base", language: "en" };
 const UPDATED = {
   type: "session.updated",
@@ -40,11 +37,11 @@ const stopped = (item, milliseconds, number) => ({
   wlk_seq: number,
 });
 
-function live(token = "t1") {
+function live() {
   const connection = new Connection({ rate: RATE, random: () => 0.5 });
   connection.start();
   connection.admitted();
-  connection.received(created(token), 0);
+  connection.received(created("t1"), 0);
   connection.received(UPDATED, 0);
   return connection;
 }
@@ -70,7 +67,7 @@ test("a connection asks for resume, declares its rate, and sends audio once it i
 
   assert.deepEqual(kinds(connection.start()), ["admit"]);
   assert.deepEqual(find(connection.admitted(), "connect").query, { wlk_resume: 1 });
-  const [update] = connection.received(created(), 0);
+  const [update] = connection.received(created("t1"), 0);
   const { input } = update.message.session.audio;
   assert.equal(update.message.type, "session.update");
   assert.deepEqual(input.format, { type: "audio/pcm", rate: RATE });
@@ -105,20 +102,6 @@ test("a cut is resumed after the last message, from the sample that the server l
   assert.deepEqual(send(connection, 5100), [[4200, 5100]]);
 });
 
-test("a session that the server ended at a limit is followed by a new one", () => {
-  const connection = live();
-  send(connection, 3000);
-  connection.received({ type: "error", error: { code: "rate_limit_exceeded", message: "" }, wlk_seq: 2 }, 3000);
-  connection.received({ type: "wlk.cut", wlk_seq: 3 }, 3000);
-
-  const retry = connection.closed(1013);
-  const [query, actions] = reconnect(connection, created("t2"));
-
-  assert.equal(find(retry, "report").reason, "full");
-  assert.deepEqual(query, { wlk_resume: 1 });
-  assert.equal(find(actions, "report").state, "renewed");
-});
-
 test("a session whose client reads too slowly is resumed", () => {
   const connection = live();
   send(connection, 3000);
@@ -133,7 +116,7 @@ test("a session whose configuration was lost with its socket is configured again
   const connection = new Connection({ rate: RATE });
   connection.start();
   connection.admitted();
-  connection.received(created(), 0);
+  connection.received(created("t1"), 0);
   connection.closed(1006);
 
   const [query, actions] = reconnect(connection, { type: "session.resumed", samples: 0, messages: 0, wlk_seq: 0 });
@@ -274,7 +257,7 @@ test("a configuration that the server refuses ends the run with its words", () =
   const connection = new Connection({ rate: RATE, language: "xx" });
   connection.start();
   connection.admitted();
-  connection.received(created(), 0);
+  connection.received(created("t1"), 0);
 
   const actions = connection.received({ type: "error", error: { code: "invalid_value", message: "xx" } }, 0);
 
@@ -290,12 +273,6 @@ test("a link without any message is given up after ten seconds of audio", () => 
 
   assert.deepEqual(kinds(actions), ["close", "report", "wait"]);
   assert.equal(find(actions, "close").code, 4000); // no end: the server keeps the session
-});
-
-test("a server without resume may be silent", () => {
-  const connection = live(null);
-
-  assert.deepEqual(kinds(connection.grew(0, 100 * RATE)), ["pump"]);
 });
 
 test("a run ends when the server closes after its last message", () => {
@@ -339,22 +316,4 @@ test("a run that recorded nothing ends at once", () => {
 
   assert.deepEqual(kinds(connection.stop()), ["pump"]);
   assert.equal(find(connection.drained(), "report").reason, "stopped");
-});
-
-test("a run that never reached its server ends at once", () => {
-  const connection = new Connection({ rate: RATE });
-  connection.start();
-  connection.refused(0);
-
-  assert.equal(find(connection.stop(), "report").reason, "stopped");
-});
-
-test("nothing happens after the end", () => {
-  const connection = live();
-  connection.abort();
-
-  assert.deepEqual(connection.closed(1000), []);
-  assert.deepEqual(connection.wake(), []);
-  assert.deepEqual(connection.abort(), []);
-  assert.equal(connection.takeRange(1000), null);
 });

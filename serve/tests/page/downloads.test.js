@@ -40,22 +40,6 @@ test("a text has the notes of the page", () => {
   assert.equal(WRITERS.txt(transcript), "one\n[3 s are missing]\n");
 });
 
-test("a speaker that is found later is in every file", () => {
-  const transcript = transcriptOf(spoken("one two", { start: 1 }));
-  const segment = (word, start, speaker) => ({
-    type: "x.segment",
-    item_id: 0,
-    words: [{ word, start, end: start + 0.3, speaker }],
-  });
-  transcript.apply(segment("one", 1, "A"));
-  transcript.apply(segment("two", 1.4, "Ann"));
-
-  assert.equal(WRITERS.txt(transcript), "A: one\nAnn: two\n");
-  assert.match(WRITERS.srt(transcript), /\nA: one\n\n2\n.*\nAnn: two\n$/);
-  assert.match(WRITERS.vtt(transcript), /\n<v A>one\n\n.*\n<v Ann>two\n$/);
-  assert.deepEqual(JSON.parse(WRITERS.json(transcript)).words.map(({ speaker }) => speaker), ["A", "Ann"]);
-});
-
 test("subtitles have numbers, times with a comma and speakers", () => {
   const expected =
     "1\n00:00:00,000 --> 00:00:02,300\nA: Is a < b & c?\n\n2\n01:01:01,500 --> 01:01:02,500\nAnn: Yes.\n";

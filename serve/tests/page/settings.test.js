@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { newest } from "../page/broadcast.js";
 import { notice } from "../page/notices.js";
 import { SETTINGS, parse, show, stepped } from "../page/settings.js";
 
@@ -46,23 +45,4 @@ test("the style sheet gets the choices of reading", () => {
 test("a notice has the words of the server where they help", () => {
   assert.equal(notice("refused", "no such language"), "The server refuses: no such language");
   assert.equal(notice("silent", "x"), notice("silent"));
-});
-
-test("a caption window gets the newest lines", () => {
-  const word = (text) => ({ text });
-  const line = (words, pending = [], speaker = null) => ({ words, pending, speaker, lastWord: words.at(-1) });
-  const lines = [
-    line([word("one")]),
-    line([word("two")]),
-    { note: "x", pending: [] },
-    line([]),
-    line([word("three"), word(" four")], [], "B"),
-    line([], [word("five")]),
-  ];
-
-  assert.deepEqual(newest({ lines }), [
-    { speaker: "", solid: "two", pending: "" },
-    { speaker: "B", solid: "three four", pending: "" },
-    { speaker: "", solid: "", pending: "five" },
-  ]);
 });

@@ -64,10 +64,6 @@ test("a hypothesis follows the committed words and is replaced", () => {
   assert.deepEqual(transcript.lines[0].pending, []);
 });
 
-test("an empty hypothesis of an item without words makes no line", () => {
-  assert.deepEqual(applied(hypothesis("", [])).lines, []);
-});
-
 test("a pause is a mark before the next line", () => {
   const transcript = applied(
     delta("one", [record("one", 0)]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.errors import OptionError
-from wlk_serve.ray.settings import ReplicaSettings
+from wlk_serve.ray import ReplicaSettings
 
 
 def test_the_arguments_of_a_command_line_are_text():

@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from wlk_core.errors import WLKError
-from wlk_serve.errors import as_request_error
 from wlk_serve.protocols import SessionInfo
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
@@ -21,26 +19,17 @@ SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 class OpenedProtocol:
     """A protocol whose streams are opened at once by a function."""
 
-    def __init__(self, card, open_stream, **options):
+    def __init__(self, card, open_stream):
         self._open_stream = open_stream
         self.audio = SessionAudio(default_config(card).stream_settings())
-        info = SessionInfo(id="sess_0", card=card)
-        self._protocol = RealtimeProtocol(self.audio, info, **options)
-        self.begin, self.end, self.refuse = (
-            self._protocol.begin,
-            self._protocol.end,
-            self._protocol.refuse,
-        )
+        self._protocol = RealtimeProtocol(self.audio, SessionInfo(id="0", card=card))
+        self.begin, self.end = self._protocol.begin, self._protocol.end
 
     def receive(self, data):
         """Return the answers to a message, after the stream that it needs was opened."""
         answers = self._protocol.receive(data)
         if self.audio.needs_stream:
-            try:
-                self.audio.open(self._open_stream(self.audio.settings))
-            except WLKError as error:
-                answers += self._protocol.refuse(as_request_error(error))
-                self.audio.drop_waiting()
+            self.audio.open(self._open_stream(self.audio.settings))
         return answers
 
     def handle(self, stream, events):
@@ -53,9 +42,9 @@ class OpenedProtocol:
 
 
 @pytest.fixture
-def protocol(card, open_stream, new_id):
+def protocol(card, open_stream):
     """Return the protocol of a session over streams that record their calls."""
-    return OpenedProtocol(card, open_stream, new_id=new_id)
+    return OpenedProtocol(card, open_stream)
 
 
 @pytest.fixture

@@ -99,26 +99,6 @@ def test_words_carry_times_and_confidence(protocol, manual, streams, token):
     assert "logprobs" not in completed
 
 
-def test_a_clear_drops_what_was_not_committed(protocol, manual, streams, token):
-    """The committed item is completed, text after it is dropped, and the clock goes on."""
-    manual("input_audio_buffer.append", audio=SECOND)
-    manual("input_audio_buffer.commit")
-    manual("input_audio_buffer.append", audio=SECOND)
-    assert ["input_audio_buffer.cleared"] == types(manual("input_audio_buffer.clear"))
-    manual("input_audio_buffer.append", audio=SECOND)
-    old = [
-        Commit((token(" zero"),), 2.0),
-        Endpoint(1.0, "commit", 2.0),
-        Commit((token(" one"),), 2.0),
-    ]
-    kept = protocol.handle(streams[0], old)
-    (later,) = protocol.handle(streams[1], [Commit((token(" two", 0.0, 0.5),), 1.0)])
-
-    assert ["zero"] == [message["delta"] for message in kept if message["type"] == DELTA]
-    assert ("close",) == streams[0].calls[-1]
-    assert ("two", 2.0) == (later["delta"], later["start"])
-
-
 def test_log_probabilities_come_when_they_are_included(protocol, client, streams, token):
     """The field is null where the backend reports none."""
     include = ["item.input_audio_transcription.logprobs"]
@@ -174,7 +154,7 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
     (failed,) = protocol.handle(streams[0], [failure, end()])
 
     assert ["input_audio_transcription.failed"] == types([failed])
-    assert (f"item_{appends}", "engine_failed") == (failed["item_id"], failed["error"]["code"])
+    assert (f"item_0_{appends}", "engine_failed") == (failed["item_id"], failed["error"]["code"])
 
 
 @pytest.mark.parametrize(
@@ -276,7 +256,7 @@ def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, 
 
     (message,) = protocol.handle(streams[0], [failure, end()])
 
-    assert (FAILED, "item_1") == (message["type"], message["item_id"])
+    assert (FAILED, "item_0_1") == (message["type"], message["item_id"])
 
 
 def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, protocol, streams):

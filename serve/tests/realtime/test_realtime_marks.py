@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import Commit, Endpoint, Marked
+from wlk_core.session.events import Commit, Marked
 from wlk_core.tokens import Transcript
 
 SECOND = base64.b64encode(bytes(64_000)).decode()
@@ -50,48 +50,6 @@ def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, 
     assert [" one"] == [record["text"] for record in a["hypothesis"]]
     assert 1.0 == a["stats"]["audio_seconds"]
     assert ([], []) == (b["tokens"], b["hypothesis"])
-
-
-def test_a_clear_answers_the_marks_in_the_audio_that_it_drops(protocol, client, streams, token):
-    """With what was committed before, no hypothesis, and the time of the mark."""
-    client("session.update", session=SESSION)
-    for name in ("a", "b"):
-        client("input_audio_buffer.append", audio=SECOND)
-        client("wlk.mark", id=name)
-    protocol.handle(streams[0], [Commit((token(" zero"),), 1.0)])
-
-    *messages, cleared = client("input_audio_buffer.clear")
-
-    assert "input_audio_buffer.cleared" == cleared["type"]
-    assert [("a", [" zero"], [], 1.0, 1.0), ("b", [], [], 2.0, 2.0)] == [
-        (
-            message["id"],
-            [record["text"] for record in message["tokens"]],
-            message["hypothesis"],
-            message["processed_up_to"],
-            message["stable_up_to"],
-        )
-        for message in messages
-    ]
-
-
-def test_marks_that_a_clear_drops_come_back_after_those_before_them(protocol, client, streams):
-    """A commit before the clear is still decoded, and its mark comes first."""
-    client("session.update", session=SESSION)
-    client("input_audio_buffer.append", audio=SECOND)
-    client("wlk.mark", id="a")
-    client("input_audio_buffer.commit")
-    client("wlk.mark", id="b")
-    client("session.update", session={"audio": {"input": {"transcription": {"language": "fr"}}}})
-    client("wlk.mark", id="c")
-
-    (cleared,) = client("input_audio_buffer.clear")
-    messages = protocol.handle(streams[0], [marked("a"), Endpoint(1.0, "commit", 1.0), marked("b")])
-
-    assert "input_audio_buffer.cleared" == cleared["type"]
-    names = [message["id"] for message in messages if message["type"] == "wlk.marked"]
-    assert ["a", "b", "c"] == names
-    assert [("close",)] * 2 == [stream.calls[-1] for stream in streams]
 
 
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])

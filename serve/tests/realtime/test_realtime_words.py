@@ -7,17 +7,13 @@ from collections import Counter, deque
 from itertools import chain
 import json
 
-import attrs
 from hypothesis import given, strategies
-import numpy as np
 import pytest
 
+from wlk_conformance.protocols import PlayedStream, speech
 from wlk_core.backend import BackendSpec
-from wlk_core.processor import StreamStats
 from wlk_core.registry import Registry
 from wlk_core.session import Session
-from wlk_core.session.events import Commit, End, Endpoint, Marked, SpeechStarted
-from wlk_core.tokens import ASRToken, Transcript
 from wlk_serve.models.card import ModelCard
 
 from .conftest import OpenedProtocol
@@ -38,83 +34,20 @@ SPEC = BackendSpec(
 )
 
 
-@attrs.define(eq=False)
-class WordStream:
-    """A stream in which each sample is a word, and each step does what one call began."""
-
-    is_vad: bool
-    calls: deque = attrs.field(factory=deque)
-    words: int = 0  # stepped
-    is_speaking: bool = False
-    is_closed: bool = False
-
-    def receive(self, audio):
-        """Take words."""
-        self.calls += [("word", int(sample)) for sample in np.frombuffer(audio, "<i2")]
-
-    def commit(self):
-        """Take a commit."""
-        self.calls.append(("commit", None))
-
-    def mark(self, name):
-        """Take a mark."""
-        self.calls.append(("mark", name))
-
-    def end_audio(self):
-        """Take the end."""
-        self.calls.append(("end", None))
-
-    def close(self):
-        """Drop what was not stepped."""
-        self.is_closed = True
-        self.calls.clear()
-
-    def step(self):
-        """Return the events of the oldest call."""
-        kind, value = self.calls.popleft()
-        was_speaking, self.is_speaking = self.is_speaking, kind == "word"
-        self.words += kind == "word"
-        match kind:
-            case "word":
-                word = Commit((ASRToken(0.0, 0.0, f" {value}"),), 0.0)
-                return [*[SpeechStarted(0.0, 0.0)] * (not was_speaking and self.is_vad), word]
-            case "commit":
-                return [Endpoint(0.0, "commit", 0.0)]
-            case "end":
-                end = End(audio_time=0.0, stats=StreamStats(), latency=None)
-                return [*[Endpoint(0.0, "end", 0.0)] * was_speaking, end]
-        self.is_speaking = was_speaking
-        time = self.words / 24_000
-        return [
-            Marked(
-                name=value,
-                transcript=Transcript(()),
-                processed_up_to=time,
-                stable_up_to=time,
-                stats=StreamStats(),
-                audio_time=time,
-            )
-        ]
-
-
 class Client:
     """A client that counts what it sends, and the words that it expects of each item."""
 
     def __init__(self):
         self.streams, self.messages, self._counts = [], [], Counter()
         card = ModelCard(name="small", spec=SPEC)
-        self.protocol = OpenedProtocol(card, self._open, new_id=self._new_id)
-        self.items, self.words, self.marks = [], [], []
+        self.protocol = OpenedProtocol(card, self._open)
+        self.items, self.words, self.marks, self.committed_marks = [], [], [], 0
         self.uses_detection = False
         self._languages = deque(LANGUAGES)  # the next one first, because a refused one comes again
         self.send("session.update", session=MANUAL)
 
-    def _new_id(self, prefix):
-        self._counts[prefix] += 1
-        return f"{prefix}_{self._counts[prefix]}"
-
     def _open(self, config):
-        self.streams.append(WordStream(config.gate is not None))
+        self.streams.append(PlayedStream(config))
         return self.streams[-1]
 
     def send(self, kind, **fields):
@@ -126,9 +59,9 @@ class Client:
     def append(self):
         """Append a word."""
         number = self._counts["word"] = self._counts["word"] + 1
-        audio = base64.b64encode(np.array([number], "<i2").tobytes()).decode()
+        audio = base64.b64encode(speech([number], 24_000)).decode()
         if self.send("input_audio_buffer.append", audio=audio):
-            self.words.append(str(number))
+            self.words.append(f"w{number}")
 
     def commit(self):
         """Commit the words, of which there must be some unless detection ends items too."""
@@ -151,8 +84,11 @@ class Client:
             self._end_item()
 
     def clear(self):
-        """Clear the words that were not committed."""
+        """Clear the words that were not committed, and the marks in them."""
         self.send("input_audio_buffer.clear")
+        answered = [message["id"] for message in self.of_type("wlk.marked")]
+        kept = self.marks[: self.committed_marks]
+        self.marks = kept + [name for name in self.marks[len(kept) :] if name in answered]
         self.words = []
 
     def mark(self):
@@ -164,19 +100,20 @@ class Client:
 
     def step(self, number):
         """Let a stream make a step."""
-        waiting = [stream for stream in self.streams if stream.calls]
+        waiting = [stream for stream in self.streams if stream.events]
         if waiting:
             stream = waiting[number % len(waiting)]
-            self.messages += self.protocol.handle(stream, stream.step())
+            self.messages += self.protocol.handle(stream, [stream.events.popleft()])
 
     def end(self):
         """End the session and let the streams work everything off."""
         self.send("wlk.end")
         self._end_item()
-        while any(stream.calls for stream in self.streams):
+        while any(stream.events for stream in self.streams):
             self.step(0)
 
     def _end_item(self):
+        self.committed_marks = len(self.marks)
         self.items += [self.words] * (self.words != [])
         self.words = []
 
@@ -228,14 +165,14 @@ def test_switching_the_detection_loses_no_word(actions):
 
 
 @given(actions=strategies.lists(strategies.sampled_from([*ACTIONS, ("clear",), ("mark",)])))
-def test_a_clear_drops_only_what_was_not_committed_and_answers_marks(actions):
-    """Marks come back once each, in order, on a clock that does not go back, with words once."""
+def test_a_clear_drops_only_what_was_not_committed(actions):
+    """Other marks come back once each, in order, on a clock that does not go back, words once."""
     client = play(actions)
 
     marked = client.of_type("wlk.marked")
     assert client.marks == [message["id"] for message in marked]
     tokens = list(chain.from_iterable(message["tokens"] for message in marked))
-    numbers = [int(token["text"]) for token in tokens]
+    numbers = [int(token["text"].removeprefix(" w")) for token in tokens]
     assert sorted(set(numbers)) == numbers
     times = [message["processed_up_to"] for message in marked]
     assert sorted(times) == times
@@ -245,7 +182,7 @@ def test_a_clear_drops_only_what_was_not_committed_and_answers_marks(actions):
     ("include", "size", "refused", "items"),
     [([], 4_798, ["input_audio_buffer_commit_empty"], 2), (["wlk.marks"], 2, [], 3)],
 )
-def test_only_a_client_with_marks_commits_less_than_100_ms(new_id, include, size, refused, items):
+def test_only_a_client_with_marks_commits_less_than_100_ms(include, size, refused, items):
     """Each commit costs a flush of the model, so OpenAI refuses them too; no audio is dropped."""
     second, short = (base64.b64encode(bytes(each)).decode() for each in (48_000, size))
     manual = MANUAL | {"include": include}
@@ -257,7 +194,7 @@ def test_only_a_client_with_marks_commits_less_than_100_ms(new_id, include, size
         return sessions[-1]
 
     with Registry().load_backend("scripted") as backend:
-        protocol = OpenedProtocol(ModelCard(name="small", spec=SPEC), open_stream, new_id=new_id)
+        protocol = OpenedProtocol(ModelCard(name="small", spec=SPEC), open_stream)
         messages = [{"type": "session.update", "session": manual}]
         for audio in (second, short, second):
             messages.append({"type": "input_audio_buffer.append", "audio": audio})
@@ -269,5 +206,5 @@ def test_only_a_client_with_marks_commits_less_than_100_ms(new_id, include, size
     errors = [each["error"]["code"] for each in answers if each["type"] == "error"]
     done = [each["item_id"] for each in completed if each["type"] == f"{ITEM}.completed"]
     assert refused == errors
-    assert [f"item_{number + 1}" for number in range(items)] == done
+    assert [f"item_0_{number + 1}" for number in range(items)] == done
     assert session.audio_time == pytest.approx(2 + size / 48_000, abs=0.01)

@@ -55,11 +55,11 @@ def test_segments_of_an_item_follow_its_completion(client, happen, token):
 
     assert [] == segments(first)
     assert ["A", None] == [word.get("speaker") for word in completed["words"]]
-    assert [("item_1", "seg_1", 0.0, 0.5, "A", "zero"), ("item_1", "seg_2", 0.5, 1.0, "B", "one")] \
-        == [
-            tuple(segment[name] for name in ("item_id", "id", "start", "end", "speaker", "text"))
-            for segment in segments(later)
-        ]  # fmt: skip
+    names = ("item_id", "id", "start", "end", "speaker", "text")
+    assert [
+        ("item_0_1", "seg_0_1", 0.0, 0.5, "A", "zero"),
+        ("item_0_1", "seg_0_2", 0.5, 1.0, "B", "one"),
+    ] == [tuple(segment[name] for name in names) for segment in segments(later)]
     assert ["B"] == [word["speaker"] for word in segments(later)[1]["words"]]
 
 
@@ -115,10 +115,10 @@ def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
     assert ["unknown"] == [segment["speaker"] for segment in segments(messages)]
 
 
-def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream, new_id):
+def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream):
     """Neither a segment nor a field."""
     silent = attrs.evolve(card, speaker_delay=None)
-    protocol = OpenedProtocol(silent, open_stream, new_id=new_id)
+    protocol = OpenedProtocol(silent, open_stream)
     (created,) = protocol.begin()
 
     assert {"ignored": []} == created["session"]["wlk"]

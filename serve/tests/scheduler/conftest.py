@@ -9,9 +9,8 @@ import pytest
 
 from wlk_conformance import EngineFaults
 from wlk_conformance.scripted import DIGIT_WORDS, ScriptedBackend
-from wlk_conformance.testing.coded_audio import CodedToken, LoudIsSpeech, encode, script_words
+from wlk_conformance.testing.coded_audio import CodedToken, encode, script_words
 from wlk_core.session import Commit, End, Session
-from wlk_core.vad import SilenceGate
 from wlk_serve.scheduler import Scheduler
 
 SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
@@ -27,12 +26,6 @@ def open_stream():
         return backend.create_processor()
 
     return open_stream
-
-
-@pytest.fixture
-def detector():
-    """Return a speech detector for coded audio."""
-    return LoudIsSpeech()
 
 
 @pytest.fixture
@@ -61,18 +54,6 @@ def open_ungated(open_stream):
 def text(words):
     """Return the text of `speech`."""
     return "".join(word.text for word in words).strip()
-
-
-@pytest.fixture
-def open_session(open_stream, detector):
-    """Return a function that opens a session over coded audio, by default with a gate."""
-
-    def open_session(*, fail_at=(), gated=True, **options):
-        gate = SilenceGate(detector) if gated else None
-        options = {"encoding": "f32le"} | options
-        return Session(open_stream(fail_at), gate=gate, **options)
-
-    return open_session
 
 
 @attrs.define

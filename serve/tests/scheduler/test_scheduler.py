@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
-import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
@@ -57,26 +55,6 @@ def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
         order += [i for i in range(3) if not sessions[i].has_work and i not in order]
 
     assert ["old", "over", "new"] == [names[i] for i in order]
-
-
-@pytest.mark.parametrize("end", ["commit", "end_audio"])
-def test_a_session_is_ending_its_utterance_until_the_last_words_are_committed(
-    open_session, speech, end
-):
-    """From the end on, through the audio and the silence before it, and not after its endpoint."""
-    session = open_session()
-    session.receive(np.concatenate((speech[:8000], np.zeros(13_000, dtype=np.float32))))
-    before = session.is_ending_utterance
-    getattr(session, end)()
-    claims = []
-    while session.has_work:
-        claims.append(session.is_ending_utterance)
-        session.step()
-
-    assert not before
-    assert len(claims) > 2
-    assert all(claims)
-    assert not session.is_ending_utterance
 
 
 def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
@@ -198,7 +176,7 @@ def test_the_lateness_of_the_last_ten_seconds_is_measured(
 
     before = manual.lateness
     feed(step_seconds=0.7)
-    assert before is None  # too few steps are no measurement
+    assert 0 == before  # too few steps are no measurement
     assert manual.lateness == pytest.approx(0.2)
     clock.now += 11.0
     feed(step_seconds=0.2)
@@ -249,7 +227,7 @@ def test_a_spare_session_is_stepped_while_no_other_one_waits(
     assert 1 == len(manual)
     run(manual)
     assert [text, text] == [consumer.text for consumer in consumers]
-    assert manual.lateness is None or manual.lateness < 0
+    assert manual.lateness <= 0
 
 
 def test_a_callback_that_raises_detaches_only_its_session(
@@ -299,67 +277,25 @@ def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open
     assert not consumer.events
 
 
-def test_a_callback_may_detach_its_own_session(manual, open_ungated, speech):
-    """It does not wait for itself."""
-    session, received = open_ungated(), []
-    session.receive(speech)
-    attachment = manual.attach(
-        session, lambda events: (received.append(events), attachment.detach())
-    )
-    attachment.notify()
-    run(manual)
-
-    assert 1 == len(received)
-    assert 0 == len(manual)
-
-
-def test_a_session_whose_event_loop_is_closed_is_detached(manual, open_ungated, speech):
-    """Its scheduler goes on."""
-    session = open_ungated()
-    session.receive(speech)
-    loop = asyncio.new_event_loop()
-    loop.close()
-    manual.attach(session, print, call=loop.call_soon_threadsafe)
-    run(manual)
-
-    assert 0 == len(manual)
-
-
-def test_the_oldest_audio_that_waits_decides():
-    """The arrival of audio that was taken does not count any more."""
+@pytest.mark.parametrize(
+    ("received", "waiting", "expected"),
+    [
+        ([(second, 1.0) for second in range(5)], 5.0, 0.0),
+        ([(second, 1.0) for second in range(5)], 3.0, 2.0),  # what was taken does not count
+        ([(100.0, 3600.0)], 3598.0, 100.0),
+        ([(100.0, 3600.0)], 1800.0, 1898.0),
+        ([(0.0, 1.0), (3600.0, 3600.0)], 3500.0, 3698.0),
+        ([(1.0, 0.5), (7.0, 0.0)], 0.0, 7.0),
+    ],
+    ids=["oldest", "taken", "burst", "sent at once", "after a stall", "command"],
+)
+def test_audio_is_due_when_it_came_or_would_have_been_spoken(received, waiting, expected):
+    """A burst of two seconds is due at once, after an hour without audio too."""
     due = DueTimes(burst_seconds=2.0)
-    for second in range(5):
-        due.receive(float(second), 1.0)
+    for now, seconds in received:
+        due.receive(now, seconds)
 
-    assert [0.0, 2.0, 4.0] == [due.due(waiting) for waiting in (5.0, 3.0, 0.5)]
-
-
-def test_audio_that_is_sent_at_once_is_due_when_it_would_have_been_spoken():
-    """A burst of two seconds is due at once; what follows is due in real time."""
-    due = DueTimes(burst_seconds=2.0)
-    due.receive(100.0, 3600.0)
-
-    assert 100.0 == due.due(waiting=3600.0)
-    assert 100.0 == due.due(waiting=3598.0)
-    assert 100.0 + 1798.0 == due.due(waiting=1800.0)
-
-
-def test_a_long_stall_earns_no_more_than_a_burst():
-    """After an hour without audio an hour of audio is not due at once."""
-    due = DueTimes(burst_seconds=2.0)
-    due.receive(0.0, 1.0)
-    due.receive(3600.0, 3600.0)
-
-    assert 3600.0 + 98.0 == due.due(waiting=3500.0)
-
-
-def test_a_command_without_audio_is_due_at_once():
-    """A commit or the end waits in no line of its own."""
-    due = DueTimes(burst_seconds=2.0)
-    due.receive(1.0, 0.5)
-    due.receive(7.0, 0.0)
-
-    assert 7.0 == due.due(waiting=0.0)
+    assert expected == due.due(waiting)
 
 
 def test_the_memory_of_arrivals_does_not_grow_with_the_number_of_chunks():

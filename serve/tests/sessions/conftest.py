@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.limits import Limits
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.protocols import Opening
 from wlk_serve.realtime.config import default_config
@@ -54,8 +54,6 @@ def open_session(card, open_stream):
     async def open_at_once(settings, _on_events):
         return open_stream(settings)
 
-    limits = Limits()
-
     def open_session(
         *,
         open_stream=open_at_once,
@@ -73,8 +71,7 @@ def open_session(card, open_stream):
             ),
             protocol="realtime",
             key_id="",
-            limits=limits,
-            usage=Usage(limits),
+            limits=Limits(),
             on_over=on_over,
             on_closed=on_closed,
         )

@@ -100,21 +100,6 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_sessi
     assert "no such prompt" in error["message"]
 
 
-def test_a_defect_of_a_backend_is_no_error_of_the_client(open_session, opener):
-    """It ends the session as any defect does."""
-
-    async def run():
-        session = open_session(open_stream=opener.open_stream)
-        receiving = asyncio.create_task(receive(session, session.begin(), APPEND))
-        await turns()
-        opener.begun[0].set_exception(ZeroDivisionError("a defect"))
-        with pytest.raises(ZeroDivisionError):
-            await receiving
-        session.close()
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     "interrupt",
     [

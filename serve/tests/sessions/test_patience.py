@@ -87,19 +87,3 @@ def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
 
     assert [] == while_waiting
     assert [clock.now] == closed
-
-
-def test_a_session_that_is_forgotten_while_a_socket_fetches_its_words_does_not_wait_again(
-    session, clock, closed
-):
-    """Nothing of it is left when the socket has closed."""
-    queue = session.begin()
-    session.end()
-    session.detach(queue, None)
-    clock.advance(2 * THIRD)
-    last = session.resume(0)
-    clock.advance(2 * THIRD)
-    session.detach(last, None)
-
-    assert 1 == len(closed)
-    assert [] == clock.timers

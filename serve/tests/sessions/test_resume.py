@@ -6,13 +6,10 @@ import json
 
 from hypothesis import given, strategies
 import pytest
-from starlette.datastructures import Headers, QueryParams
 
 from wlk_conformance.protocols import SilentStream
 from wlk_serve.errors import RequestError
 from wlk_serve.models.stream import StreamSettings
-from wlk_serve.protocols import Handshake
-from wlk_serve.realtime.route import wlk_protocols
 from wlk_serve.sessions.audio import SessionAudio
 from wlk_serve.sessions.messages import ResumeLog
 
@@ -32,25 +29,6 @@ KINDS = strategies.sampled_from(["delta", "completed", "wlk.hypothesis"])
 def log():
     """Return the log of a session."""
     return ResumeLog("token", REPLACEABLE)
-
-
-def test_a_client_receives_what_it_missed(log):
-    """The answer has the number after which the messages follow, and the audio that arrived."""
-    log.number([DELTA, DELTA, DELTA])
-    log.number(log.acknowledge(4000, 24_000))
-
-    resumed, *missed = decoded(log.resume(1, 4000))
-
-    expected = {"type": "session.resumed", "samples": 4000, "messages": 1, "wlk_seq": 1}
-    assert expected == resumed
-    assert [2, 3] == [message["wlk_seq"] for message in missed]
-
-
-def test_of_hypotheses_only_the_newest_is_kept(log):
-    """A minute of hypotheses is one message."""
-    log.number([HYPOTHESIS] * 900)
-
-    assert [900] == [message["wlk_seq"] for message in decoded(log.resume(0, 0))[1:]]
 
 
 def test_audio_is_acknowledged_once_a_second(log):
@@ -81,21 +59,6 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkey
         log.resume(1, 0)
     assert log.characters <= 500
     assert [100] == [message["wlk_seq"] for message in decoded(log.resume(99, 0))[1:]]
-
-
-@pytest.mark.parametrize("text", ["-1", "1.5", "x", "²", "1" * 5000])
-def test_a_last_number_is_a_whole_one(card, text):
-    """The field is named."""
-    (route,) = wlk_protocols()
-    query = QueryParams({"wlk_last_seq": text})
-    with pytest.raises(RequestError) as caught:
-        route.open(
-            Handshake(
-                headers=Headers(), query=query, subprotocols=[], secret=None, card=lambda _: card
-            )
-        )
-
-    assert "wlk_last_seq" == caught.value.param
 
 
 @given(

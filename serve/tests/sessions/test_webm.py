@@ -78,15 +78,6 @@ def test_pieces_of_any_size_are_the_samples_of_the_whole(recording, size):
     assert np.abs(ours[: len(whole)] - whole).max() < 1e-4
 
 
-def test_samples_are_at_their_times(recording, speech):
-    """The shift with the highest correlation is none."""
-    ours = samples([recording])[: len(speech)]
-    shifts = range(-200, 201)
-    likeness = [float(ours @ np.roll(speech[: len(ours)], shift)) for shift in shifts]
-
-    assert 0 == shifts[int(np.argmax(likeness))]
-
-
 def test_a_gap_between_blocks_is_silence():
     """A recorder that was paused kept its clock; 30 ms are its jitter."""
     decoded = samples([BEGIN + track() + CLUSTER + block(0) + block(50) + block(1070)])

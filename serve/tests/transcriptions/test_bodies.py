@@ -17,7 +17,7 @@ from wlk_conformance.testing.digits import clip_path
 from wlk_core.tokens import SpeakerSpan
 from wlk_serve.errors import RequestError
 from wlk_serve.ops.limits import Limits
-from wlk_serve.protocols import RecordingRequest, RecordingRoute, TranscriptionRequest
+from wlk_serve.protocols import RecordingRoute, TranscriptionRequest
 
 pytestmark = pytest.mark.slow
 RECORDING = Path(clip_path("demo")).read_bytes()
@@ -27,19 +27,17 @@ def open_recording(handshake):
     """Return the words and the seconds of a recording; the query may ask for what is not there."""
     if "speed" in handshake.query:
         raise RequestError("expected no speed")
-    return RecordingRequest(
-        request=TranscriptionRequest(
-            task="transcribe",
-            language="en",
-            response_format="diarized_json" if "speakers" in handshake.query else "json",
-        ),
-        answer=lambda name, words, seconds: {
-            "id": name,
-            "words": [word.text.strip() for word in words],
-            "speakers": [word.speaker for word in words],
-            "seconds": seconds,
-        },
+    request = TranscriptionRequest(
+        task="transcribe",
+        language="en",
+        response_format="diarized_json" if "speakers" in handshake.query else "json",
     )
+    return request, lambda name, words, seconds: {
+        "id": name,
+        "words": [word.text.strip() for word in words],
+        "speakers": [word.speaker for word in words],
+        "seconds": seconds,
+    }
 
 
 ROUTE = RecordingRoute(

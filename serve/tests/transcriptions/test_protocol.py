@@ -14,8 +14,7 @@ from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
-from wlk_serve.transcriptions.protocol import parse_form
-from wlk_serve.transcriptions.transcript import Transcript
+from wlk_serve.transcriptions.protocol import Transcript, parse_form
 
 TOY = BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", languages=("en",))
 NAMES = ("model", "language", "response_format", "stream", "temperature", "include[]", "prompt")
@@ -44,29 +43,6 @@ def rendered(card, events, *fields):
 def body(card, events, *fields):
     """Return the decoded JSON body of the response."""
     return json.loads(rendered(card, events, *fields)[1])
-
-
-def test_a_plain_answer_has_the_text_and_the_seconds(card, recognized):
-    """The default format is json."""
-    expected = {"text": "zero one", "usage": {"type": "duration", "seconds": 2.0}}
-
-    assert expected == body(card, recognized)
-
-
-@pytest.mark.parametrize(
-    ("response_format", "expected"),
-    [
-        ("text", "zero one\n"),
-        ("srt", "1\n00:00:00,250 --> 00:00:01,500\nzero one\n\n"),
-        ("vtt", "WEBVTT\n\n00:00:00.250 --> 00:00:01.500\nzero one\n\n"),
-    ],
-)
-def test_a_format_of_text_is_the_body_itself(card, recognized, response_format, expected):
-    """Captions are those of the core, with their times."""
-    media_type, text = rendered(card, recognized, ("response_format", response_format))
-
-    assert expected == text
-    assert media_type.startswith("text/")
 
 
 def test_verbose_json_has_segments_and_on_request_words(card, recognized):

@@ -15,12 +15,10 @@ from starlette.datastructures import Headers
 from wlk_core.errors import BackendError
 from wlk_core.session import Commit, Failure
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.limits import Limits
 from wlk_serve.ops.metrics import Metrics
-from wlk_serve.transcriptions.protocol import TranscriptionRequest
-from wlk_serve.transcriptions.route import _events
-from wlk_serve.transcriptions.transcript import Transcript
-from wlk_serve.transcriptions.upload import Upload, parse_upload, recording_of
+from wlk_serve.transcriptions.protocol import Transcript, TranscriptionRequest
+from wlk_serve.transcriptions.route import Upload, _events, _records, parse_upload, recording_of
 
 TYPE = "multipart/form-data; boundary=x"
 
@@ -137,7 +135,7 @@ def test_a_body_that_is_too_large_or_stops_coming_is_refused(
     monkeypatch, length, receive, status, code
 ):
     """By its header before any byte is read, or as it comes; its place of the server is free."""
-    monkeypatch.setattr("wlk_serve.http.body._WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("wlk_serve.transcriptions.route._WAIT_SECONDS", 0.01)
     asked = SimpleNamespace(headers=Headers({"content-length": length}), receive=receive)
 
     with pytest.raises(RequestError) as refused:
@@ -159,7 +157,7 @@ def test_a_transcription_that_nobody_waits_for_is_given_up(end):
     """A client that is there gets 503 before the process ends."""
 
     async def answer():
-        upload = Upload(Metrics(), Limits(), Usage(Limits()), "")
+        upload = Upload(Metrics(), Limits())
         http_request = SimpleNamespace(receive=asyncio.Event().wait if end else _disconnect)
         if end is not None:
             end(upload)
@@ -178,15 +176,18 @@ async def _disconnect():
 def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
     """OpenAI's SDK raises it as an APIError; it names no cause."""
 
-    async def events():
+    async def recognize(*_):
         yield Commit((token("zero"),), 1.0)
         yield Failure(BackendError("GPU 0 is lost"), True, 1.0)
 
     async def written():
-        upload = Upload(Metrics(), Limits(), Usage(Limits()), "")
-        transcript = Transcript(TranscriptionRequest(task="transcribe"))
-        stack = AsyncExitStack()
-        return [text async for text in _events([], transcript, events(), upload, stack)]
+        upload = Upload(Metrics(), Limits())
+        request = TranscriptionRequest(task="transcribe")
+        transcript = Transcript(request)
+        service = SimpleNamespace(recognize=recognize)
+        records = _records(service, None, request, upload, transcript)
+        events = _events([], records, transcript, upload, AsyncExitStack())
+        return [text async for text in events]
 
     *_, delta, failed = [json.loads(text.removeprefix("data: ")) for text in asyncio.run(written())]
 

@@ -14,19 +14,9 @@ import pytest
 pytest.importorskip("faster_whisper")
 
 from wlk_conformance.testing.digits import clip_path
-from wlk_serve.transcriptions.transcript import Transcript
+from wlk_serve.transcriptions.protocol import Transcript
 
 pytestmark = pytest.mark.slow
-RECORDING = Path(clip_path("demo")).read_bytes()
-MODEL = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n'
-FORMAT = b'--x\r\nContent-Disposition: form-data; name="response_format"\r\n\r\ntext\r\n'
-STREAM = b'--x\r\nContent-Disposition: form-data; name="stream"\r\n\r\ntrue\r\n'
-FILE = (
-    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.flac"\r\n\r\n'
-    + RECORDING
-    + b"\r\n"
-)
-END = b"--x--\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +26,10 @@ def transcript(digits):
     return backend.transcribe(clip_path("demo"), language="en").text
 
 
-@pytest.fixture
-def post(address, fetch):
-    """Return a function that sends a form and returns status and text of the answer."""
-    kind = {"content_type": "multipart/form-data; boundary=x"}
-    return lambda form: fetch(address, "POST", "/v1/audio/transcriptions", form, **kind)[:2]
-
-
-@pytest.mark.parametrize("field", [FORMAT, STREAM], ids=["whole", "streamed"])
-def test_an_answer_is_written_outside_the_event_loop(post, transcript, monkeypatch, field):
+@pytest.mark.parametrize("field", [{"response_format": "text"}, {"stream": "true"}])
+def test_an_answer_is_written_outside_the_event_loop(
+    address, post_form, transcript, monkeypatch, field
+):
     """Sessions go on while the words of a long recording become text."""
     loops = []
 
@@ -57,7 +42,8 @@ def test_an_answer_is_written_outside_the_event_loop(post, transcript, monkeypat
 
     for name in ("render", "done"):
         monkeypatch.setattr(Transcript, name, noting_loop(getattr(Transcript, name)))
-    status, body = post(MODEL + field + FILE + END)
+    recording = Path(clip_path("demo")).read_bytes()
+    status, body = post_form(address, recording, model="digits", **field)
 
     assert 200 == status
     assert transcript in body
@@ -75,7 +61,7 @@ def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serv
                 b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
             )
             begun = client.recv(65_536)  # the server waits for the body
-            client.sendall(MODEL)
+            client.sendall(b"--x\r\n")
             server.handle_exit(15, None)
             answer = http.client.HTTPResponse(client)
             answer.begin()

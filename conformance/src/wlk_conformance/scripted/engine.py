@@ -17,9 +17,9 @@ from wlk_conformance.seams import (
     STAYS_UNDECIDED,
 )
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
-from wlk_core.plugins import AlignedHypothesis, AlignedWord, Hypothesis, WorkCounters
+from wlk_core.plugins import AlignAtt, AlignedHypothesis, AlignedWord, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.streaming import AlignAtt, Word
+from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,13 +58,13 @@ def _aligned_word(
     for sample in np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist():
         frame = sample // FRAME_SAMPLES + _jitter(token.id, first_sample + sample, seed=seed)
         frames.append(min(max(0, frame), last_frame))
-    word = Word(
+    return AlignedWord(
         min(frames) * FRAME_SECONDS,
         (max(frames) + 1) * FRAME_SECONDS,
         decode_pieces(piece.data for piece in pieces),
         1.0,
+        frames=tuple(frames),
     )
-    return AlignedWord(word=word, frames=tuple(frames))
 
 
 def _jitter(token: int, sample: int, *, seed: int = 0) -> int:
@@ -193,5 +193,5 @@ def _after(context: tuple[AlignedWord, ...], tokens: list[DetectedToken]) -> lis
     count = len(context)
     if context and tokens:
         middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
-        count -= middle > context[0].word.end
+        count -= middle > context[0].end
     return tokens[count:]

@@ -12,16 +12,6 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_SAMPLE",
-    "ValidAudio",
-    "first_impossible_sample",
-    "sealed",
-    "to_float32",
-    "valid_copy",
-    "validate_audio",
-]
-
 # Float audio may exceed 1, for example after a mix or a gain.  16 is 24 dB above full scale, which
 # no recording needs, and 66 dB below the full scale of int16, so that integers that were cast and
 # not scaled exceed it as soon as there is any sound.
@@ -57,6 +47,7 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     if kind == np.float64:
         with np.errstate(over="ignore"):  # too large for float32 becomes infinity, for validation
             return samples.astype(np.float32)
+    # Integers alone are scaled, because the type of a float array does not tell its scale.
     if kind in _INTEGERS:
         full_scale, silence = _INTEGERS[kind]
         floats = samples.astype(np.float32)
@@ -129,13 +120,7 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
 
 
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
-    """
-    Return *audio* itself if it is valid, else a validated copy.
-
-    Raises:
-        AudioFormatError: see `validate_audio`.
-
-    """
+    """Return *audio* itself if it is valid, else a validated copy; raises as `validate_audio`."""
     if (
         isinstance(audio, ValidAudio)
         and not audio.flags.writeable

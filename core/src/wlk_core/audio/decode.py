@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from io import BytesIO, RawIOBase
+from io import BytesIO
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
-import attrs
 import numpy as np
 
 from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from numpy.typing import NDArray
 
-__all__ = ["AudioPath", "audio_duration", "decode_file", "may_be_live"]
-
 #: A local file, "-" for standard input, a binary file object, or the bytes of a file.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
 
@@ -41,9 +38,10 @@ _FORMATS = (
     "wv,xwma"
 )
 _LAZY_TAGS = 19  # the release of av that decodes a tag when it is read
-
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
-_MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
+# FFmpeg decodes DSD512, the fastest format, to 2,822,400.  Windows of half a second are built for
+# the rate: a header that claims 2 GHz took 20 GB.
+_MAX_RATE = 3_000_000
 _JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
@@ -52,17 +50,14 @@ _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count 
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
 _MAX_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
-_MAX_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
+# Seconds, ffmpeg's -dts_delta_threshold: a longer gap in a transport stream is where two recordings
+# were joined.
+_MAX_JUMPY_GAP = 10.0
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
 
 
-@attrs.frozen(kw_only=True)
-class Piece:
-    """
-    Decoded sound of one channel at `rate`.
-
-    `start` is its time in the container in seconds, None where the container has no time stamp.
-    """
+class _Piece(NamedTuple):
+    """Sound of one channel from a time in the container on, None where it has no time stamps."""
 
     rate: int
     samples: NDArray[np.float32]
@@ -96,7 +91,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
 
     """
     with _opened(path) as recording:
-        yield from filter(len, resampled(fill_gaps(recording)))
+        yield from filter(len, _resampled(_without_gaps(recording)))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -117,10 +112,10 @@ def audio_duration(path: AudioPath) -> float | None:
         return recording.seconds
 
 
-def fill_gaps(recording: _Recording) -> Iterator[Piece]:
-    """Yield the pieces with zeros in the gaps, so that counting samples gives times."""
-    # The sound so far ends at base + samples / rate, in container time.  Samples are counted
-    # rather than durations added, because sums of rounded durations drift.
+def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
+    # Zeros in the gaps, so that counting samples gives times.  The sound so far ends at base +
+    # samples / rate, in container time.  Samples are counted rather than durations added, because
+    # sums of rounded durations drift.
     base, samples, rate = recording.origin, 0, 0
     is_first = True
     for piece in recording.pieces():
@@ -139,19 +134,13 @@ def fill_gaps(recording: _Recording) -> Iterator[Piece]:
             while missing:
                 block = min(missing, round(_BLOCK_SECONDS * rate))
                 missing -= block
-                zeros = np.zeros(block, dtype=np.float32)
-                yield Piece(rate=rate, samples=zeros)
+                yield _Piece(rate, np.zeros(block, dtype=np.float32))
         samples += len(piece.samples)
         is_first = is_first and not samples
         yield piece
 
 
-def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
-    """
-    Yield pieces of any rate at 16 kHz.
-
-    If *pieces* raises AudioFormatError or OSError, as at damage, what was held back comes first.
-    """
+def _resampled(pieces: Iterator[_Piece]) -> Iterator[NDArray[np.float32]]:
     resampler = Resampler(SAMPLE_RATE)
     try:
         for piece in pieces:
@@ -160,24 +149,22 @@ def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
                 resampler = Resampler(piece.rate)
             yield resampler.push(piece.samples)
     except (AudioFormatError, OSError):
-        yield resampler.flush()
+        yield resampler.flush()  # no sound before damage is lost
         raise
     yield resampler.flush()
 
 
 class _Recording:
-    """Decode a recording once, and know at its end whether it was decoded whole."""
-
-    def __init__(self, container: InputContainer, stream: AudioStream, reader: Reader) -> None:
+    def __init__(self, container: InputContainer, stream: AudioStream, reader: _Reader) -> None:
         self._container = container
         self._stream = stream
         self._reader = reader
         self._name = reader.name
         self._format = container.format.name.partition(",")[0]  # such as mov or matroska
         # The container time, in seconds, at which the recording begins.  In some formats times
-        # count from the beginning of the file, and `fill_gaps` moves it to the first sound where
-        # that is earlier.  In the others they count from anything (a broadcaster's clock, an
-        # encoder's delay), so the earliest track marks the beginning.
+        # count from the beginning of the file, and it moves to the first sound where that is
+        # earlier: no word may start before 0, and no sound may be lost.  In the others they count
+        # from anything (a broadcaster's clock, an encoder's delay), so the earliest track marks it.
         is_absolute = self._format in _ABSOLUTE_FORMATS
         self.origin = 0.0 if is_absolute else (container.start_time or 0) / _AV_TIME_BASE
         # A longer gap in the sound is a clock that was restarted.
@@ -188,16 +175,16 @@ class _Recording:
 
     @property
     def seconds(self) -> float | None:
-        """The length according to the header: of the sound, else of the whole recording."""
-        length = self._container.duration
-        seconds = None if length is None else length / _AV_TIME_BASE
+        # Of the sound, else of the whole recording.
+        length, seconds = self._container.duration, -1.0
         if self._stream.duration is not None and self._stream.time_base is not None:
             seconds = float(self._stream.duration * self._stream.time_base)
-        return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
+        elif length is not None:
+            seconds = length / _AV_TIME_BASE
+        return seconds if seconds >= 0 else None  # a damaged header has less
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the frames, mixed to one channel; raise an error about damage at the end."""
-        last: Piece | None = None  # of an MP4, whose last frame goes on after its packet ends
+    def pieces(self) -> Iterator[_Piece]:
+        last: _Piece | None = None  # of an MP4, whose last frame goes on after its packet ends
         seconds = 0.0  # of the packet of `last`
         for packet in self._packets():
             for frame in self._frames(packet):
@@ -210,11 +197,10 @@ class _Recording:
                 else:
                     yield piece
         if last is not None:
-            yield attrs.evolve(last, samples=last.samples[: round(seconds * last.rate) or None])
+            yield last._replace(samples=last.samples[: round(seconds * last.rate) or None])
         self._check_end()
 
     def _packets(self) -> Iterator[Packet[AudioStream]]:
-        """Yield the packets of the chosen stream, an empty one last."""
         import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
         reader = self._reader
@@ -242,8 +228,7 @@ class _Recording:
                 self._add_damage(self._decoded_until)
             return []
 
-    def _piece(self, frame: AudioFrame) -> Piece:
-        """Return a frame as one channel; zeros where it holds what no sound is."""
+    def _piece(self, frame: AudioFrame) -> _Piece:
         rate = frame.sample_rate
         # Only a damaged header has such a rate, and half a second of it could fill the memory.
         if not _MIN_RATE <= rate <= _MAX_RATE:
@@ -254,6 +239,8 @@ class _Recording:
         samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
+        # Nothing is rescaled: a factor would be a guess, and the quiet sound before the first such
+        # sample was decoded already.
         first = first_impossible_sample(samples)
         if first is not None:
             self._add_damage(
@@ -264,7 +251,7 @@ class _Recording:
             samples[first:] = 0.0
         self._samples += len(samples)
         self._decoded_until = begin + len(samples) / rate
-        return Piece(rate=rate, samples=samples, start=start)
+        return _Piece(rate, samples, start)
 
     def _add_damage(
         self,
@@ -277,7 +264,6 @@ class _Recording:
             self._damage = f"{what} in {self._name!r} at {at:.1f} s; {remedy}"
 
     def _check_end(self) -> None:
-        """Raise unless the recording was decoded whole."""
         self._reader.raise_failure()
         if self._samples == 0:
             raise AudioFormatError(
@@ -285,7 +271,8 @@ class _Recording:
                 "can be decoded; download it again, and name an MP4 as a file instead of piping it"
             )
         decoded = self._decoded_until - self.origin
-        # Other headers state an estimate, or the length of all tracks.
+        # Other headers state an estimate, or the length of all tracks, and a recorder that is
+        # switched off leaves exactly a wav, ogg or transport stream that is cut short.
         promised = self.seconds if self._format in {"flac", "mov"} else None
         if promised is not None and decoded < promised - _MISSING_SECONDS:
             raise AudioFormatError(
@@ -304,25 +291,19 @@ def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
             f"expected samples of up to 32 bits or floats, got {frame.format.name}; "
             "convert the recording to 16-bit wav or flac"
         ) from error
-    samples, count = to_float32(array.reshape(-1)), frame.layout.nb_channels
-    is_planar = frame.format.is_planar
-    channels = samples.reshape(count, -1) if is_planar else samples.reshape(-1, count).T
-    mean: NDArray[np.float32] = channels.mean(axis=0, dtype=np.float32)
+    count, is_planar = frame.layout.nb_channels, frame.format.is_planar
+    samples = to_float32(array.reshape((count, -1) if is_planar else (-1, count)))
+    mean: NDArray[np.float32] = samples.mean(axis=0 if is_planar else 1, dtype=np.float32)
     return mean
 
 
-class Reader(RawIOBase):
-    """
-    An open file with the methods that PyAV calls; the file is never closed from here.
-
-    Pipes are read as their data comes.  A failed read looks like the end of the file, and `failure`
-    holds the exception.
-    """
-
+class _Reader:
+    # An open file with the methods that PyAV calls, and none that closes it.  Pipes are read as
+    # their data comes.  A failed read looks like the end of the file, and `failure` holds it.
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
         self.failure: BaseException | None = None
-        self._file = file
+        self.seekable, self.seek, self.tell = file.seekable, file.seek, file.tell
         self._read = getattr(file, "read1", file.read)
         self.is_piped_wave = False
         if self.seekable():
@@ -331,24 +312,10 @@ class Reader(RawIOBase):
             self.is_piped_wave = file.peek(12)[8:12] == b"WAVE"
 
     def raise_failure(self) -> None:
-        """Raise the exception of a failed read, if there is one."""
         if self.failure is not None:
             raise self.failure
 
-    def readable(self) -> bool:
-        """Return True; PyAV requires the method."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return whether the file can be read out of order."""
-        return self._file.seekable()
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move within the file and return the position."""
-        return self._file.seek(offset, whence)
-
     def read(self, size: int = -1, /) -> bytes:
-        """Return up to *size* bytes, none at the end or after a failure."""
         # PyAV drops the sound before an exception of a callback, as of a failing disk, and goes on
         # after an interruption, as by Ctrl-C while it waits for data.
         if self.failure is not None:
@@ -370,20 +337,42 @@ def may_be_live(audio: object) -> bool:
     """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
     if not isinstance(audio, (str, os.PathLike)):
         return False
-    path = Path(audio)
-    return audio == "-" or path.is_fifo() or path.is_char_device()
+    return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
 
 
 @contextmanager
 def _opened(path: AudioPath) -> Iterator[_Recording]:
-    with _reader(path) as reader, _container(reader) as container:
-        yield _Recording(container, _audio_stream(container, reader.name), reader)
+    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+    options = {
+        "format_whitelist": _FORMATS,
+        "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
+    }
+    open_container: Any = av.open  # whose parameters differ between releases
+    # Tags in other encodings than UTF-8 are common, and no tag is used.  Since av 19 one is decoded
+    # when it is read.
+    is_eager = int(av.__version__.split(".")[0]) < _LAZY_TAGS
+    tags = {"metadata_errors": "replace"} if is_eager else {}
+    with _reader(path) as reader:
+        if reader.is_piped_wave:
+            # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
+            options["probesize"] = "65536"
+        try:
+            container = open_container(reader, "r", options=options, **tags)
+        except av.FFmpegError as error:
+            reader.raise_failure()
+            raise AudioFormatError(
+                f"expected an audio or video file, got {reader.name!r}, which is empty, damaged or "
+                "neither; check that it plays, and name an MP4 as a file instead of piping it"
+            ) from error
+        with container:
+            yield _Recording(container, _audio_stream(container, reader.name), reader)
 
 
 @contextmanager
-def _reader(path: AudioPath) -> Iterator[Reader]:
+def _reader(path: AudioPath) -> Iterator[_Reader]:
     if path == "-":
-        yield Reader(sys.stdin.buffer, "standard input")
+        yield _Reader(sys.stdin.buffer, "standard input")
     elif isinstance(path, str | os.PathLike):
         name = os.fspath(path)
         try:
@@ -394,39 +383,11 @@ def _reader(path: AudioPath) -> Iterator[Reader]:
                 "path and its permissions"
             ) from error
         with file:
-            yield Reader(file, name)
+            yield _Reader(file, name)
     elif isinstance(path, bytes | bytearray | memoryview):
-        yield Reader(BytesIO(path), "audio data")
+        yield _Reader(BytesIO(path), "audio data")
     else:
-        yield Reader(path, str(getattr(path, "name", None) or "audio data"))
-
-
-@contextmanager
-def _container(reader: Reader) -> Iterator[InputContainer]:
-    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
-
-    options = {
-        "format_whitelist": _FORMATS,
-        "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
-    }
-    if reader.is_piped_wave:
-        # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
-        options["probesize"] = "65536"
-    open_container: Any = av.open  # whose parameters differ between releases
-    # Tags in other encodings than UTF-8 are common, and no tag is used.  Since av 19 one is decoded
-    # when it is read.
-    decodes_tags = int(av.__version__.split(".")[0]) < _LAZY_TAGS
-    tags = {"metadata_errors": "replace"} if decodes_tags else {}
-    try:
-        container = open_container(reader, "r", options=options, **tags)
-    except av.FFmpegError as error:
-        reader.raise_failure()
-        raise AudioFormatError(
-            f"expected an audio or video file, got {reader.name!r}, which is empty, damaged or "
-            "neither; check that it plays, and name an MP4 as a file instead of piping it"
-        ) from error
-    with container:
-        yield container
+        yield _Reader(path, str(getattr(path, "name", None) or "audio data"))
 
 
 def _audio_stream(container: InputContainer, name: str) -> AudioStream:

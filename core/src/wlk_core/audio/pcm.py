@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from av.audio.codeccontext import AudioCodecContext
     from numpy.typing import NDArray
 
-__all__ = [
-    "Audio",
-    "Chunker",
-    "Encoding",
-    "PcmConverter",
-    "Resampler",
-    "rechunk",
-    "require_rate",
-]
-
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
 _RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
@@ -148,25 +138,27 @@ class Resampler:
 
     def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""
-        self._samples_in += len(samples)
         if self.rate == self.to_rate:
             return samples
-        if len(samples) == 0:
-            return _NO_AUDIO
+        self._samples_in += len(samples)
+        frames = []
         # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
-        pieces = [samples[first : first + self.rate] for first in range(0, len(samples), self.rate)]
-        return self._counted(frame for piece in pieces for frame in self._resample(piece))
+        for first in range(0, len(samples), self.rate):
+            piece = np.ascontiguousarray(samples[first : first + self.rate]).reshape(1, -1)
+            frame = self._frame_type.from_ndarray(piece, format="flt", layout="mono")
+            frame.sample_rate = self.rate
+            frames += self._ffmpeg_resampler.resample(frame)
+        return self._joined(frames)
 
     def flush(self) -> NDArray[np.float32]:
         """Return the samples held back; the next push begins a new stream."""
         if self.rate == self.to_rate:
             return _NO_AUDIO
-        due = (self._samples_in * self.to_rate * 2 + self.rate) // (
-            2 * self.rate
-        ) - self._samples_out
+        total = (self._samples_in * self.to_rate * 2 + self.rate) // (2 * self.rate)  # rounded
+        due = total - self._samples_out
         # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
         # difference of two neighbours is inaudible.
-        rest = self._counted(self._ffmpeg_resampler.resample(None))[:due]
+        rest = self._joined(self._ffmpeg_resampler.resample(None))[:due]
         if len(rest) < due:
             rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
         self._samples_in = self._samples_out = 0
@@ -179,32 +171,15 @@ class Resampler:
         self._frame_type = AudioFrame
         self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=self.to_rate)
 
-    def _resample(self, samples: NDArray[np.float32]) -> Iterable[AudioFrame]:
-        frame = self._frame_type.from_ndarray(
-            np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
-        )
-        frame.sample_rate = self.rate
-        return self._ffmpeg_resampler.resample(frame)
-
-    def _counted(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
+    def _joined(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
         pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
-        if not pieces:
-            return _NO_AUDIO
-        samples: NDArray[np.float32] = np.concatenate(pieces)
+        samples: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *pieces])
         self._samples_out += len(samples)
         return samples
 
 
 class Chunker:
-    """
-    Cut pieces of audio of any lengths into chunks of exactly `samples`.
-
-    Every sample is copied once.
-
-    Raises:
-        ValueError: `samples` is not positive.
-
-    """
+    """Cut pieces of audio of any lengths into chunks of exactly `samples`; each is copied once."""
 
     def __init__(self, samples: int) -> None:
         if samples <= 0:

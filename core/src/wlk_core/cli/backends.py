@@ -28,11 +28,10 @@ from wlk_core.registry import known_plugins, missing_requirements, no_backend
 if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Option
-    from wlk_core.registry import Registry
+    from wlk_core.registry import PluginInfo, Registry, Spec
 
-__all__ = ["CheckResult", "backends", "check_backend", "doctor", "plugins"]
-
-_TIME_LIMIT_SECONDS = 300.0  # a cold import of torch from a slow disk takes 100
+# A cold import of torch from a slow disk takes 100 s.
+_TIME_LIMIT_SECONDS = 300.0
 _MAX_PROCESSES = 4  # that load a backend at the same time
 _NO_MODEL = 3  # exit status of the process where the model is what is missing
 _CAUSES = {
@@ -60,6 +59,7 @@ def backends(
     """
     List the backends, a line for each; with NAME, its models, languages, policies and options.
 
+    Diarizers, translators and turn detectors are listed below them, and NAME may be one of those.
     A star marks the backend that is used where none is named.  The list is read from package
     metadata and the plugins' declarations: no framework is imported, except by --check.
     """
@@ -67,22 +67,24 @@ def backends(
     if check_here is not None:
         return _load_here(registry, check_here)
     if check is not None:
-        result = check_backend(registry.spec(check))
-        row = {"name": check, "ok": not result.error, "model": result.model, "error": result.error}
-        detail = f"; {result.detail}" if result.detail else ""
-        line = f"{check}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}"
-        if as_json or not result.error:
-            echo(json.dumps(row, indent=2) if as_json else line)
-        if result.error:
-            raise BackendUnavailable(result.error)
+        spec = registry.spec(check)
+        state, note = check_backend(spec)
+        error = None if state == "works" else note
+        row = {"name": check, "ok": not error, "model": _smallest_model(spec), "error": error}
+        if as_json or not error:
+            echo(json.dumps(row, indent=2) if as_json else f"{check} works: {note}")
+        if error:
+            raise BackendUnavailable(f"backend {check} cannot be used: {error}")
     elif name is not None:
-        spec = registry.spec(name)
-        described = json.dumps(_described(spec, registry), indent=2)
-        echo(described if as_json else _details(spec, registry))
+        named = registry.model_spec(name)
+        described = json.dumps(_described(named, registry), indent=2)
+        echo(described if as_json else _details(named, registry))
     elif as_json:
         echo(json.dumps([_described(spec, registry) for spec in registry.specs()], indent=2))
     else:
         echo(_summary(registry) if registry.specs() else no_backend())
+        if annotators := _annotators(registry):
+            echo(f"\n{annotators}")
         if broken := [row["name"] for row in _plugin_rows(registry) if row["error"]]:
             echo(f"left out: {', '.join(broken)} (see: wlk-core plugins)")
     return 0
@@ -130,7 +132,7 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     with ThreadPoolExecutor(_MAX_PROCESSES) as pool:
         found = pool.map(check_backend, checked)
         results = dict(zip([spec.name for spec in checked], found, strict=True))
-    rows = {spec.name: _row(spec, results.get(spec.name)) for spec in specs}
+    rows = {spec.name: results.get(spec.name) or _row(spec) for spec in specs}
     broken = {name for name, (state, _) in rows.items() if state == "broken"}
     works = bool({spec.name for spec in usable} - broken)
     faulty = [row for row in _plugin_rows(registry) if row["error"]]
@@ -147,6 +149,8 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     cells = [(f"{name}*" if name == default else name, *row) for name, row in rows.items()]
     echo(f"{table(facts)}\n")
     echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
+    if annotators := _annotators(registry):
+        echo(f"\n{annotators}")
     echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in faulty))
     steps = ["wlk-core demo"]
     if not works:
@@ -161,17 +165,20 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     return 0 if settings and works and not broken and not faulty else 1
 
 
-def _row(spec: BackendSpec, result: CheckResult | None) -> tuple[str, str]:
-    """Return the state of a backend in a word, and what to know about it or to type for it."""
+def _annotators(registry: Registry) -> str:
+    """Return the table of annotators, empty without any."""
+    offered = chain.from_iterable(plugin.specs for plugin in registry.plugins())
+    specs = [spec for spec in offered if spec.kind != "backend"]
+    rows = [(each.name, each.kind, _row(each)[0], each.summary) for each in specs]
+    return table([("ANNOTATOR", "KIND", "STATE", "SUMMARY"), *sorted(rows)]) if rows else ""
+
+
+def _row(spec: Spec) -> tuple[str, str]:
+    """Return the state of a plugin in a word, and what to know about it or to type for it."""
     if missing := missing_requirements(spec):
         return f"needs {', '.join(missing)}", " && ".join(dict.fromkeys(missing.values()))
-    if result is None:
-        return "installed", "used only when it is named" if spec.preference is None else ""
-    if result.error is None:
-        return "works", f"{result.detail or f'loaded {result.model}'} ({result.seconds:.1f} s)"
-    if not result.has_model:
-        return "no model", result.error
-    return "broken", result.error.removeprefix(f"backend {spec.name} cannot be used: ")
+    is_default = getattr(spec, "preference", 0) is not None
+    return "installed", "" if is_default else "used only when it is named"
 
 
 def _plugin_rows(registry: Registry) -> list[dict[str, Any]]:
@@ -198,7 +205,7 @@ def _summary(registry: Registry) -> str:
     rows = [
         (
             f"{spec.name}*" if spec.name == default else spec.name,
-            _row(spec, None)[0],
+            _row(spec)[0],
             spec.default_model or "",
             spec.summary,
         )
@@ -208,9 +215,13 @@ def _summary(registry: Registry) -> str:
     return f"{listed}\n\nmore about one: wlk-core backends {rows[0][0].rstrip('*')}"
 
 
-def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
-    """Return a backend as the JSON that scripts rely on."""
-    owner = registry.owner(spec.name)
+def _owner(spec: Spec, registry: Registry) -> PluginInfo:
+    return next(plugin for plugin in registry.plugins() if spec in plugin.specs)
+
+
+def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
+    """Return a backend as the JSON that scripts rely on, or an annotator."""
+    owner = _owner(spec, registry)
     missing = missing_requirements(spec)
     return {
         **_fields(spec, without={"load", "requires", "model_files", "digit_models"}),
@@ -220,11 +231,11 @@ def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
         "missing": [
             {"distribution": name, "install": command} for name, command in missing.items()
         ],
-        "capabilities": sorted(spec.capabilities),
+        "capabilities": sorted(getattr(spec, "capabilities", ())),
         "options": [
             _fields(option, without={"former_names", "is_auto_allowed"})
             | {"type": option.type.__name__}
-            for option in spec.all_options
+            for option in getattr(spec, "all_options", spec.options)
         ],
     }
 
@@ -235,25 +246,25 @@ def _fields(record: Any, *, without: set[str]) -> dict[str, Any]:
     )
 
 
-def _details(spec: BackendSpec, registry: Registry) -> str:
+def _details(spec: Spec, registry: Registry) -> str:
     models = [f"{name}*" if name == spec.default_model else name for name in spec.models]
     count = f"{len(spec.languages)}: " if spec.languages else ""
     facts = [
         *(("install", command) for command in dict.fromkeys(missing_requirements(spec).values())),
         ("models", ", ".join(models)),
-        ("", f"sizes and licences: wlk-core models --backend {spec.name}"),
-        ("policies", ", ".join(spec.policies)),
+        ("", f"sizes and licences: wlk-core models --backend {spec.name}" if models else ""),
+        ("policies", ", ".join(getattr(spec, "policies", ()))),
         ("languages", count + ", ".join(spec.languages)),
-        ("capabilities", ", ".join(sorted(spec.capabilities))),
+        ("capabilities", ", ".join(sorted(getattr(spec, "capabilities", ())))),
     ]
     page = [
-        f"{spec.name}  ({registry.owner(spec.name).title})  {_row(spec, None)[0]}",
+        f"{spec.name}  ({_owner(spec, registry).title})  {_row(spec)[0]}",
         f"  {spec.summary}",
         table((f"  {label}", text) for label, text in facts if text),
     ]
-    if options := [_option_line(option) for option in spec.all_options]:
+    if options := [_option_line(each) for each in getattr(spec, "all_options", spec.options)]:
         page += ["  options", table((f"    {head}", text) for head, text in options)]
-    return "\n".join(page)
+    return "\n".join(filter(None, page))
 
 
 def _option_line(option: Option) -> tuple[str, str]:
@@ -266,23 +277,12 @@ def _option_line(option: Option) -> tuple[str, str]:
     return head, f"{option.help} ({'; '.join(facts)})"
 
 
-@attrs.frozen(kw_only=True)
-class CheckResult:
-    """How loading a backend and running its model went."""
-
-    model: str | None
-    error: str | None = None  #: why it failed, None where it works
-    has_model: bool = True
-    detail: str = ""  #: what the plugin logged about the loaded model, such as its device
-    seconds: float = 0.0
-
-
-def check_backend(spec: BackendSpec) -> CheckResult:
-    """Load the backend in another process, without the network."""
-    model = _smallest_model(spec)
+def check_backend(spec: BackendSpec) -> tuple[str, str]:
+    """Run the backend in another process, without the network; return its state, and why."""
+    # Not in this process: a framework that was built for another processor ends the one it is in.
     began = time.perf_counter()
     try:
-        finished = subprocess.run(  # noqa: S603 -- this very program
+        done = subprocess.run(  # noqa: S603 -- this very program
             [sys.executable, "-m", "wlk_core", "backends", "--check-here", spec.name],
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdin=subprocess.DEVNULL,
@@ -294,15 +294,18 @@ def check_backend(spec: BackendSpec) -> CheckResult:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        reason = f"backend {spec.name} did not load within {error.timeout:.0f} seconds"
-        return CheckResult(model=model, error=reason)
-    return CheckResult(
-        model=model,
-        error=_failure(spec.name, finished),
-        has_model=finished.returncode != _NO_MODEL,
-        detail="".join(finished.stdout.strip().splitlines()[-1:]),
-        seconds=time.perf_counter() - began,
-    )
+        return "broken", f"it did not load within {error.timeout:.0f} seconds"
+    status = done.returncode
+    if status == 0:
+        took = f"model {_smallest_model(spec)} took {time.perf_counter() - began:.1f} s"
+        return "works", "; ".join([*done.stdout.strip().splitlines()[-1:], took])
+    if status < 0:
+        called = {number.value: number.name for number in signal.Signals}.get(-status, str(-status))
+        return "broken", f"it crashed its process with signal {called}{_CAUSES.get(called, '')}"
+    lines = [line for line in done.stderr.splitlines() if line.startswith("wlk-core: ")]
+    reason = lines[-1].removeprefix("wlk-core: ") if lines else done.stderr.strip()[-200:]
+    reason = reason.removeprefix(f"backend {spec.name} cannot be used: ")
+    return ("no model" if status == _NO_MODEL else "broken"), reason or f"it ended with {status}"
 
 
 def _load_here(registry: Registry, name: str) -> int:
@@ -325,16 +328,3 @@ def _load_here(registry: Registry, name: str) -> int:
 
 def _smallest_model(spec: BackendSpec) -> str | None:
     return "digits" if "digits" in spec.models else spec.default_model
-
-
-def _failure(name: str, finished: subprocess.CompletedProcess[str]) -> str | None:
-    status = finished.returncode
-    if status == 0:
-        return None
-    if status < 0:
-        names = {number.value: number.name for number in signal.Signals}
-        called = names.get(-status, f"signal {-status}")
-        return f"backend {name} crashed its process ({called}){_CAUSES.get(called, '')}"
-    lines = [line for line in finished.stderr.splitlines() if line.startswith("wlk-core: ")]
-    reason = lines[-1].removeprefix("wlk-core: ") if lines else finished.stderr.strip()[-200:]
-    return reason or f"backend {name} ended its process with status {status}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -16,11 +15,7 @@ from wlk_core.session import HypothesisChange, SpeakerTurn
 from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wlk_core.session.events import Event
-
-__all__ = ["LiveView", "loading"]
 
 
 class LiveView:
@@ -51,12 +46,16 @@ class LiveView:
             self._hypothesis = event.transcript.text
         elif isinstance(event, SpeakerTurn):
             self._speaker = f"  {event.span.speaker}"
-        click.echo(f"\r\x1b[K{self.line()}\r", nl=False, err=True)
+        self.draw(self.line())
+
+    def draw(self, text: str) -> None:
+        """Draw a line in place of the last one."""
+        if self.is_live:  # \r: what is printed without clearing the line stands at its beginning
+            click.echo(f"\r\x1b[K{text}\r", nl=False, err=True)
 
     def hide(self) -> None:
         """Clear the line for text on the same terminal; the next event draws again."""
-        if self.is_live:
-            click.echo("\r\x1b[K", nl=False, err=True)
+        self.draw("")
 
     def line(self) -> str:
         """Return what fits into a line: the position, and the newest words."""
@@ -68,19 +67,6 @@ class LiveView:
         while words + hypothesis and column_count(words + hypothesis) > room:
             words, hypothesis = (words[1:], hypothesis) if words else ("", hypothesis[1:])
         return f"{click.style(position, fg='cyan')}  {words}{click.style(hypothesis, dim=True)}"
-
-
-@contextmanager
-def loading(what: str) -> Iterator[None]:
-    """Print on a terminal what is being loaded, and erase it afterwards."""
-    if not _is_terminal():
-        yield
-        return
-    click.echo(f"loading {printable(what)} ...\r", err=True, nl=False)  # \r: a bar may follow
-    try:
-        yield
-    finally:
-        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _is_terminal() -> bool:

@@ -13,23 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.terminal import print_error, printable_formatter
+from wlk_core.cli.terminal import print_error, printable_formatter, usage_line
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.registry import Registry
-
-__all__ = [
-    "HelpfulGroup",
-    "execute",
-    "main",
-    "print_error",
-    "registry_of",
-    "run_program",
-    "usage_line",
-]
 
 FAILED = 1
 USAGE = 2
@@ -38,7 +28,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
     "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
-    "listen": ("listen", "Transcribe a microphone, words as they are spoken."),
+    "listen": ("transcribe", "Transcribe a microphone, words as they are spoken."),
     "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
     "doctor": ("backends", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
@@ -133,9 +123,20 @@ def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
     _prepare_streams()
     STOPS.install()
     status = execute(sys.argv[1:], command=command, name=name)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What is pending would make the interpreter's last flush fail too, with a line of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            status = _BROKEN_PIPE
+        elif status == 0:  # a failure that has its line already gets no other one
+            print_error(error, name)
+            status = FAILED
     if status == 128 + signal.SIGINT:
         # Python ends by SIGINT itself then: the status is 130 all the same, and a loop of a shell
-        # ends too, which it does not after an exit with 130.
+        # ends too, which it does not after an exit with 130.  SIGTERM and SIGHUP exit, because the
+        # first process of a container cannot end by a signal that it sends itself.
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt
     sys.exit(status)
@@ -148,12 +149,7 @@ def execute(
     command: click.Command = main,
     name: str = "wlk-core",
 ) -> int:
-    """
-    Run one command line and return its exit status.
-
-    Each failure is one line on standard error, which begins with the *name* of the program.
-    `registry` replaces what is installed.
-    """
+    """Run one command line, by default over what is installed; return its exit status."""
     STOPS.reset()
     status = FAILED
     try:
@@ -161,7 +157,6 @@ def execute(
         with command.make_context(name, list(arguments), obj=registry) as context:
             result = command.invoke(context)
         status = result if isinstance(result, int) else 0
-        _flush_results(is_known_to_fail=status != 0)
     except click.exceptions.Exit as error:  # after --help, say
         status = error.exit_code
     except (click.UsageError, OptionError) as error:
@@ -173,12 +168,9 @@ def execute(
         print_error("interrupted; what was done by then is kept", name)
         status = _signal_status(error)
     except BrokenPipeError:
-        _detach_standard_output()  # the reader has closed the pipe: it needs no more
-        status = _BROKEN_PIPE
+        status = _BROKEN_PIPE  # the reader has closed the pipe: it needs no more, and no line
     except OSError as error:
         print_error(error, name)
-        status = FAILED
-        _detach_standard_output()
     except BaseException as error:
         # The last seam: a defect of ours is still one line, with a traceback on request.
         if os.environ.get("WLK_TRACEBACK", "0") not in {"", "0"}:
@@ -187,16 +179,6 @@ def execute(
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         print_error(f"{reason}{notes} (a defect; get the traceback with WLK_TRACEBACK=1)", name)
     return status
-
-
-def _flush_results(*, is_known_to_fail: bool) -> None:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # A failure that has its line already gets no other one.
-        if not is_known_to_fail:
-            raise
-        _detach_standard_output()
 
 
 def _prepare_streams() -> None:
@@ -215,26 +197,15 @@ def _prepare_streams() -> None:
     )
 
 
-def usage_line(error: click.UsageError) -> str:
-    """Return the message of a wrong command line in one line, with the help to read."""
-    command = error.ctx.command_path if error.ctx else "wlk-core"
-    message = error.format_message()
-    return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
-
-
 def registry_of(context: click.Context) -> Registry:
-    """
-    Return the registry of this run.
-
-    The first call finds the installed plugins.  From then on only errors are logged, because a
-    recovered failure is not worth a line and any other is printed by the command itself.
-    """
-    from contextlib import redirect_stdout  # noqa: PLC0415 -- as below
+    """Return the registry of this run; the first call finds the installed plugins."""
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
 
     root = context.find_root()
+    # Only errors are logged from here on: a failure that was made good is not worth a line, and any
+    # other is printed by the command itself.
     if root.obj is None:
         handler = logging.StreamHandler()
         handler.setFormatter(printable_formatter("wlk-core: %(message)s"))
@@ -242,7 +213,6 @@ def registry_of(context: click.Context) -> Registry:
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj
-    registry.import_context = lambda: redirect_stdout(sys.stderr)  # prints of plugins
     return registry
 
 
@@ -252,14 +222,3 @@ def _signal_status(error: BaseException) -> int:
         return cause.status
     # An answer that never came is click's Abort too.
     return FAILED if isinstance(cause, EOFError) else 128 + signal.SIGINT
-
-
-def _detach_standard_output() -> None:
-    # What is pending would make the interpreter's last flush fail, with a line of its own.
-    try:
-        descriptor = sys.stdout.fileno()
-    except (OSError, ValueError, AttributeError):
-        return  # not a real file: there is nothing that a flush could break
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, descriptor)
-    os.close(null)

@@ -90,6 +90,7 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
     """
     repo = store.cached_repo(model, registry_of(context).model_spec(backend))
     size = megabytes(repo.size)
+    # The cache belongs to every tool of the machine: even what `pull` brought may be in use.
     if not yes:
         question = f"other tools may use {repo.repo} ({size})"
         if not sys.stdin.isatty():

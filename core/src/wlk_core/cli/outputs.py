@@ -2,54 +2,62 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, TextIO
 
-import attrs
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-__all__ = [
-    "SUFFIXES",
-    "ArrayOutput",
-    "FileOutput",
-    "StandardOutput",
-    "check_target",
-    "plan_outputs",
-]
 
 #: The ending of a file in each format.
 SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 _STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
 
 
-class StandardOutput:
-    """Standard output as it is now; `before` clears what may be drawn on the same terminal."""
+class Output:
+    """
+    Standard output as it is now, or a file, device or pipe that can be followed.
 
-    def __init__(self, before: Callable[[], None]) -> None:
-        self._stream = sys.stdout
+    `before` clears what may be drawn on the same terminal.
+    """
+
+    def __init__(self, path: Path | None = None, before: Callable[[], None] = lambda: None) -> None:
+        self._path = path
         self._before = before
+        self._stream: TextIO | None = None if path else sys.stdout
 
     def write(self, text: str) -> None:
-        """Write and flush; OSError names standard output."""
+        """Write and flush; OSError names the output."""
         self._before()
+        # A file is opened with its first text and flushed after each: `tail -f` and a power cut
+        # find all that was committed.  Of what is not Unicode, such as a file name, the escape is
+        # what JSON has too.
         try:
-            self._stream.write(text)
-            self._stream.flush()
-        except BrokenPipeError:
-            raise
+            if self._path and not self._stream:
+                self._stream = self._path.open("w", encoding="utf-8", errors="backslashreplace")
+            if self._stream:
+                self._stream.write(text)
+                self._stream.flush()
         except OSError as error:
-            raise OSError(f"cannot write standard output: {error.strerror or error}") from error
+            if self._path is None and isinstance(error, BrokenPipeError):
+                raise
+            name = self._path or "standard output"
+            raise OSError(f"cannot write {name}: {error.strerror or error}") from error
 
-    def close(self, *, is_complete: bool) -> None:
-        """Leave it open for the next result."""
+    def close(self, *, is_complete: bool = True) -> None:
+        """Close a file; only a complete result without text empties what was there before."""
+        if self._path and is_complete and not self._stream:
+            self.write("")
+        if self._path and self._stream:
+            with suppress(OSError):  # of a disk that is full; the failure was reported
+                self._stream.close()
 
 
-class ArrayOutput(StandardOutput):
+class ArrayOutput(Output):
     """Standard output for the objects of several files in one JSON array, valid once ended."""
 
     _separator = "[\n"
@@ -64,35 +72,6 @@ class ArrayOutput(StandardOutput):
         super().write("[]\n" if self._separator == "[\n" else "\n]\n")
 
 
-@attrs.define
-class FileOutput:
-    """A file, device or pipe that is opened with its first text and can be followed."""
-
-    path: Path
-    _file: BinaryIO | None = None
-
-    def write(self, text: str) -> None:
-        """Append without a buffer; OSError names the file."""
-        # Of what is not Unicode, such as a file name, the escape is what JSON has too.
-        data = text.encode("utf-8", "backslashreplace")
-        try:
-            if self._file is None:
-                self._file = self.path.open("wb", buffering=0)
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError as error:
-            raise OSError(
-                f"cannot write {self.path}: {error.strerror or error}; choose another path"
-            ) from error
-
-    def close(self, *, is_complete: bool = True) -> None:
-        """Close the file; only a complete result without text empties what was there before."""
-        if is_complete and self._file is None:
-            self.write("")
-        if self._file is not None:
-            self._file.close()
-
-
 def plan_outputs(
     files: Sequence[str], output: str | None, style: str | None, *, is_forced: bool = False
 ) -> list[tuple[str, Path | None]]:
@@ -100,11 +79,7 @@ def plan_outputs(
     Return the format and the file of each recording's result, None for standard output.
 
     The ending of a file chooses its format, where *style* is None.  Several recordings go into a
-    directory, which is created.  A file with content is replaced only if *is_forced*.
-
-    Raises:
-        click.UsageError: format and output do not fit, names would collide, or files exist.
-
+    directory, which is created.
     """
     if output in {None, "-"}:
         if len(files) > 1 and style not in {None, "text", "json"}:
@@ -140,19 +115,14 @@ def plan_outputs(
 
 
 def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
-    """
-    Refuse a path that *option* named and that may not be written.
-
-    Raises:
-        click.UsageError: its directory is absent, it is one of the *recordings*, or it has content
-            and the command is not forced.
-
-    """
+    """Refuse a path that *option* named and that may not be written."""
     if not path.parent.is_dir():
         raise click.UsageError(f"{option} {path}: there is no directory {path.parent}")
     for recording in recordings:
         if path.exists() and Path(recording).exists() and path.samefile(recording):
             raise click.UsageError(f"{option} {path} would overwrite the recording {recording}")
+    # Corrected subtitles are work that a second run with the same command must not destroy.  An
+    # empty file, as mktemp makes it, holds none.
     if not is_forced and path.is_file() and path.stat().st_size:
         raise click.UsageError(
             f"{option} {path}: it exists; replace it with --force, or choose another path"

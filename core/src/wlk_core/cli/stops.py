@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["STOPS", "Stopped"]
-
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-_PATIENCE_SECONDS = 5.0  # of a held signal, because `docker stop` kills 10 s after its own
+# Of a held signal, because `docker stop` kills 10 s after its own.
+_PATIENCE_SECONDS = 5.0
 
 
 class Stopped(KeyboardInterrupt):
@@ -28,14 +27,12 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stops:
-    """
-    What a signal does to a run.
+    """What a signal does to a run: it raises Stopped, at once or when it is no longer held."""
 
-    A signal raises Stopped at once, except while it is held: from the moment at which audio is
-    given to the engine until everything that the engine committed is written.  A word would
-    otherwise be lost between the two.  Because an engine or a disk may hang, a held signal is
-    raised after five seconds, wherever the program is then.
-    """
+    # Signals are held from the moment at which audio is given to the engine until everything that
+    # the engine committed is written.  A word would otherwise be lost between the two.  Because an
+    # engine or a disk may hang, a held signal is raised after five seconds, wherever the program is
+    # then.
 
     def __init__(self) -> None:
         self._number: int | None = None

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     import logging
 
-__all__ = ["echo", "megabytes", "print_error", "printable_formatter", "table"]
-
 _MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
 
@@ -30,6 +28,18 @@ def print_error(message: object, name: str = "wlk-core") -> None:
     """Write one line to standard error."""
     with suppress(OSError):  # there is no other stream for what this one does not take
         echo(f"{name}: {' '.join(str(message).split())}", err=True)
+
+
+def usage_line(error: click.UsageError) -> str:
+    """Return the message of a wrong command line in one line, with the help to read."""
+    command = error.ctx.command_path if error.ctx else "wlk-core"
+    message = error.format_message()
+    return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
+
+
+def report(file: str, error: Exception) -> None:
+    """Write why a recording or a microphone failed, in one line that names it."""
+    print_error(error if os.path.basename(file) in str(error) else f"{file}: {error}")  # noqa: PTH119 -- pathlib takes 3 ms
 
 
 def printable_formatter(style: str) -> logging.Formatter:

@@ -1,45 +1,25 @@
-"""The commands ``transcribe`` and ``demo``: recordings to text, live, file after file."""
+"""The commands ``transcribe``, ``listen`` and ``demo``: from audio to text, word by word."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import Choice, backend_option, stream_options
-from wlk_core.cli.outputs import (
-    SUFFIXES,
-    ArrayOutput,
-    FileOutput,
-    StandardOutput,
-    check_target,
-    plan_outputs,
-)
-from wlk_core.cli.stops import STOPS
-from wlk_core.cli.terminal import print_error
-from wlk_core.config import choose_settings
-from wlk_core.errors import BackendUnavailable, OptionError, WLKError
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.cli.options import Choice, backend_option, choose, stream_options
+from wlk_core.cli.outputs import SUFFIXES, check_target, plan_outputs
+from wlk_core.cli.terminal import echo
+from wlk_core.config import Settings, choose_settings
+from wlk_core.errors import AudioDeviceError, BackendUnavailable
+from wlk_core.options import OptionValues, parse_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from wlk_core.backend import Backend, BackendSpec
-    from wlk_core.cli.live_view import LiveView
-    from wlk_core.cli.writers import Outcome, Writer
+    from wlk_core.backend import BackendSpec
     from wlk_core.registry import Registry
-    from wlk_core.session.events import Event
-    from wlk_core.vad import GateParameters
-
-__all__ = ["demo", "sample_path", "transcribe"]
 
 _DEMO_MODEL = "digits"
 _DEMO_CHUNK_SECONDS = 0.5  # short enough to look live
@@ -90,61 +70,85 @@ def transcribe(
     be read is one line on standard error and does not stop the others.
     """
     plan = plan_outputs(files, target, style, is_forced=force)
-    registry = registry_of(context)
-    choice = Choice(registry, **flags)
-    settings = choice.settings
-    jobs = []
-    for file, (kind, path) in zip(files, plan, strict=True):
-        try:  # before a model is loaded for it
-            jobs.append((file, kind, path, _duration(file)))
-        except (WLKError, OSError) as error:
-            _report(file, error)
-    failures = len(files) - len(jobs)
+    if chunk_seconds != chunk_seconds:  # noqa: PLR0124 -- click's ranges let NaN through
+        raise click.UsageError("--chunk-seconds needs a number of seconds, got nan")
+    choice = choose(registry_of(context), **flags)
+    planned = [(file, *each) for file, each in zip(files, plan, strict=True)]
 
-    from wlk_core.audio import may_be_live  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import Outcome, Writer, new_format  # noqa: PLC0415 -- as above
+    from wlk_core.cli.run import transcribe_files  # noqa: PLC0415 -- brings numpy and av
 
-    with ExitStack() as stack:
-        view = LiveView()
-        by_line = sys.stdout.isatty() and view.is_live
-        is_array = plan[0] == ("json", None) and len(files) > 1
-        results = ArrayOutput(view.hide) if is_array else StandardOutput(view.hide)
-        stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
-        if jobs:
-            with loading(f"{settings.spec.name} {settings.model}"):
-                backend = stack.enter_context(settings.load(registry))
-            stack.callback(view.hide)
-        if isinstance(results, ArrayOutput):
-            stack.callback(results.end)
-            stack.callback(STOPS.hold)
-        for number, (file, kind, path, duration) in enumerate(jobs, 1):
-            count = f"  ({number} of {len(jobs)})" if len(files) > 1 else ""
-            view.begin(f"{Path(file).name}{count}", duration)
-            options = settings.options.stream
-            if not realtime and not may_be_live(file):
-                options = settings.spec.recording_options(options)
-            outcome = Outcome.of(file, settings)
-            events = _session_events(
-                backend,
-                outcome,
-                task=choice.task,
-                options=options,
-                chunk_seconds=chunk_seconds,
-                realtime=realtime,
-                vad=choice.vad,
-            )
-            form = new_format(kind, by_line=by_line and path is None)
-            writer = Writer(form, results if path is None else FileOutput(path))
-            try:
-                _write(events, outcome, writer, view)
-            except (BrokenPipeError, OptionError):
-                raise  # it would be the same with every other file
-            except (WLKError, OSError) as error:
-                failures += 1
-                view.hide()
-                _report(file, error)
-    return 1 if failures else 0
+    return transcribe_files(choice, planned, chunk_seconds=chunk_seconds, is_spoken=realtime)
+
+
+@click.command()
+@click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
+@click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
+@click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")
+@click.option(
+    "--save",
+    "saves",
+    metavar="PATH",
+    multiple=True,
+    help="Keep the result in a file ending with .txt, .srt, .vtt, .json, .jsonl or .wav; may be "
+    "repeated.",
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option(
+    "--diarizer",
+    metavar="NAME[=MODEL]",
+    help="Find speakers with this installed plugin, for the live view and the files of --save.",
+)
+@click.option(
+    "--diarizer-option",
+    "diarizer_pairs",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Option of the diarizer; may be repeated.",
+)
+@stream_options
+@click.pass_context
+def listen(
+    context: click.Context,
+    /,
+    *,
+    device: str | None,
+    list_devices: bool,
+    file: str | None,
+    saves: tuple[str, ...],
+    force: bool,
+    diarizer: str | None,
+    diarizer_pairs: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """
+    Transcribe a microphone until Ctrl-C, with words as soon as they are final.
+
+    The files of --save grow with the words, those with speakers and .json files come in the end.
+    Nothing that was committed is lost when the run ends.  A microphone needs the package
+    sounddevice: pip install 'wlk-core[mic]'.
+    """
+    from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
+    from wlk_core.cli.run import listen_to  # noqa: PLC0415 -- as above
+    from wlk_core.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
+
+    if list_devices:
+        if not (devices := input_devices()):
+            raise AudioDeviceError("no device can record; connect a microphone")
+        for found in devices:
+            mark = "*" if found["is_default"] else " "
+            rate = round(found["default_samplerate"])
+            echo(f"{mark} {found['index']:3} {found['name']}  ({rate} Hz)")
+        return 0
+    if device is not None and file is not None:
+        raise click.UsageError("--device and --input exclude each other; choose one")
+    targets = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
+    choice = choose(registry_of(context), **flags)
+    if file is None:  # what is absent is reported before a model is loaded
+        find_device(device)
+    else:
+        audio_duration(file)
+    speakers = diarizer and (diarizer, parse_pairs(diarizer_pairs))
+    return listen_to(choice, device, file, targets, speakers or None)
 
 
 @click.command()
@@ -152,53 +156,31 @@ def transcribe(
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
 @click.pass_context
-def demo(context: click.Context, *, backend: str | None, fast: bool, save: str | None) -> None:
+def demo(context: click.Context, *, backend: str | None, fast: bool, save: str | None) -> int:
     """
     Transcribe the bundled sample, spoken digits, with the model that comes with a backend.
 
-    Each line is a word, with its start and end in seconds, at the moment it is final.  No network
-    is used.
+    Words are printed as soon as they are final.  No network is used.
     """
-    from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.writers import Outcome, committed  # noqa: PLC0415 -- brings numpy
-
     registry = registry_of(context)
     spec = _demo_backend(registry, backend)
+    options = OptionValues({}, {})
+    settings = Settings(spec=spec, model=_DEMO_MODEL, language=None, options=options)
     sample = sample_path()
     if save is not None:
         path, sound = Path(save), sample.read_bytes()
         is_copy = path.is_file() and path.read_bytes() == sound
         check_target(path, "--save", recordings=[], is_forced=is_copy)
         path.write_bytes(sound)
-    seconds = audio_duration(sample)
-    outcome = Outcome(file=str(sample), backend=spec.name, model=_DEMO_MODEL)
-    view = LiveView()
-    output = StandardOutput(view.hide)
-    with redirect_stdout(sys.stderr):  # for what plugins print
-        with loading(f"{spec.name} {_DEMO_MODEL}"):
-            loaded = registry.load_backend(spec.name, _DEMO_MODEL)
-        with loaded:
-            loaded.warmup()
-            output.write(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:\n")
-            view.begin(sample.stem, seconds)
-            for event in _session_events(
-                loaded, outcome, chunk_seconds=_DEMO_CHUNK_SECONDS, realtime=not fast
-            ):
-                words = committed(event)
-                for token in words:
-                    output.write(f"{token.start:8.2f} {token.end:7.2f}  {token.text.strip()}\n")
-                if not words:  # which has its lines already
-                    view.show(event)
-            view.hide()
-    stats, latency = outcome.stats, outcome.latency
-    if latency is not None and stats is not None:
-        factor = stats.busy_seconds / outcome.audio_time
-        output.write(
-            f"{outcome.audio_time:.2f} s of audio, {latency.words} words\n"
-            f"final {latency.median:.2f} s after the end of a word (median, computing left out)\n"
-            f"real-time factor {factor:.3f} (computing / audio)\n"
-        )
+
+    from wlk_core.cli.run import transcribe_files  # noqa: PLC0415 -- brings numpy and av
+
+    return transcribe_files(
+        Choice(registry=registry, settings=settings),
+        [(str(sample), "text", None)],
+        chunk_seconds=_DEMO_CHUNK_SECONDS,
+        is_spoken=not fast,
+    )
 
 
 def sample_path() -> Path:
@@ -219,72 +201,17 @@ def _demo_backend(registry: Registry, name: str | None) -> BackendSpec:
     )
 
 
-def _session_events(
-    backend: Backend,
-    outcome: Outcome,
-    *,
-    task: str = "transcribe",
-    options: Mapping[str, Any] | None = None,
-    chunk_seconds: float = 1.0,
-    realtime: bool = False,
-    vad: bool | GateParameters = True,
-) -> Generator[Event]:
-    """Run the recording of *outcome* through a stream of its own and keep *outcome* up to date."""
-    from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings av
-    from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
-    from wlk_core.session.event_streams import new_chunker, run_session  # noqa: PLC0415 -- as above
-    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads its model
-
-    chunker = new_chunker(chunk_seconds, SAMPLE_RATE)
-    pieces: Iterable[NDArray[np.float32]] = decode_file(outcome.file)
-    if realtime:
-        pieces = _as_spoken(rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE))))
-    processor = backend.create_processor(language=outcome.language, task=task, **(options or {}))
-    session = Session(processor, gate=silence_gate(vad))
-    try:
-        with closing(run_session(processor, session, STOPS.between(pieces), chunker)) as events:
-            for event in events:
-                outcome.add(event)
-                yield event
-    finally:
-        # A recording that failed has no end with figures, but the work so far.
-        outcome.stats = outcome.stats or processor.stats
-
-
-def _as_spoken(pieces: Iterable[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
-    """Yield each piece when its end has been spoken."""
-    due = time.monotonic()
-    for piece in pieces:
-        due += len(piece) / SAMPLE_RATE
-        time.sleep(max(0.0, due - time.monotonic()))
-        yield piece
-
-
-def _write(events: Generator[Event], outcome: Outcome, writer: Writer, view: LiveView) -> None:
-    try:
-        with closing(events):
-            for event in events:
-                writer.write(event, outcome)
-                view.show(event)
-    except BaseException as error:
-        outcome.incomplete = " ".join(str(error).split()) or "interrupted"
-        raise
-    finally:
-        # However it ended, what was committed is written before a signal counts.
-        STOPS.hold()
-        writer.finish(outcome)
-    STOPS.release()
-    if not outcome.has_words:
-        view.hide()
-        print_error(f"{outcome.file}: no words were recognised by model {outcome.model}")
-
-
-def _duration(file: str) -> float | None:
-    from wlk_core.audio import audio_duration, may_be_live  # noqa: PLC0415 -- brings av
-
-    # Nothing is read from a pipe before its turn.
-    return None if may_be_live(file) else audio_duration(file)
-
-
-def _report(file: str, error: Exception) -> None:
-    print_error(error if Path(file).name in str(error) else f"{file}: {error}")
+def _check_saves(
+    saves: Sequence[str], *, is_forced: bool, recordings: Sequence[str]
+) -> dict[Path, str]:
+    styles = {suffix: style for style, suffix in SUFFIXES.items()} | {".wav": "wav"}
+    targets: dict[Path, str] = {}
+    for path in map(Path, saves):
+        if path.suffix.lower() not in styles:
+            endings = ", ".join(styles)
+            raise click.UsageError(f"--save {path}: expected a file that ends with {endings}")
+        check_target(path, "--save", recordings=recordings, is_forced=is_forced)
+        if path.resolve() in {other.resolve() for other in targets}:
+            raise click.UsageError(f"--save {path} is given twice")
+        targets[path] = styles[path.suffix.lower()]
+    return targets

@@ -4,43 +4,58 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
 import attrs
+import numpy as np
 
-from wlk_core.segments import VTT_HEADER, SegmentBuilder, segments_from_tokens, srt_cue, vtt_cue
-from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline
-from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
+from wlk_core.segments import (
+    VTT_HEADER,
+    SegmentBuilder,
+    round_seconds,
+    segment_record,
+    segments_from_tokens,
+    silence_record,
+    srt_cue,
+    token_record,
+    translation_record,
+    vtt_cue,
+)
+from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, Timeline, Translation
+from wlk_core.session.timeline import with_translations
 from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wlk_core.cli.outputs import FileOutput, StandardOutput
+    from numpy.typing import NDArray
+
+    from wlk_core.cli.outputs import Output
     from wlk_core.config import Settings
+    from wlk_core.microphone import Captured
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
     from wlk_core.session import LatencySummary
     from wlk_core.session.events import Event
-    from wlk_core.tokens import ASRToken, Silence
+    from wlk_core.tokens import ASRToken, Silence, TranslatedText
 
-__all__ = ["Outcome", "WavFile", "Writer", "committed", "new_format"]
-
+_CUES = {"srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}  # the header of a file, and its cues
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
+_FULL_SCALE = 32_768.0
 
 
 @attrs.define(kw_only=True)
 class Outcome:
     """What is known of one recording's session, so far or at its end."""
 
-    file: str  #: as it was named, as is the model
-    backend: str
-    model: str | None
-    language: str | None = None  #: the language forced, else that of most words
+    file: str  #: as it was named
+    settings: Settings
+    language: str | None = attrs.field()  #: the language forced, else that of most words
     audio_time: float = 0.0  #: the audio received so far, at the end the duration
     stats: StreamStats | None = None
     latency: LatencySummary | None = None  #: emission latency, known at the end
@@ -50,11 +65,9 @@ class Outcome:
     _languages: Counter[str] = attrs.field(factory=Counter)  # words by the language detected
     _began: float = attrs.field(factory=time.perf_counter)
 
-    @classmethod
-    def of(cls, file: str, settings: Settings) -> Outcome:
-        """Return the outcome of a recording before its session."""
-        name, model, language = settings.spec.name, settings.model, settings.language
-        return cls(file=file, backend=name, model=model, language=language)
+    @language.default
+    def _forced(self) -> str | None:
+        return self.settings.language
 
     def add(self, event: Event) -> None:
         """Update it from an event; the last one has the figures of the session."""
@@ -72,8 +85,8 @@ class Outcome:
         """Return the fields that name a result."""
         return {
             "file": self.file,
-            "backend": self.backend,
-            "model": self.model,
+            "backend": self.settings.spec.name,
+            "model": self.settings.model,
             "language": self.language,
             "duration": round_seconds(self.audio_time),
         }
@@ -95,7 +108,7 @@ class Text:
     _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
     _is_new_line: bool = True
 
-    def push(self, event: Event, _outcome: Outcome) -> str:
+    def push(self, event: Event) -> str:
         """Return the committed words."""
         return "".join(map(self._spaced, committed(event)))
 
@@ -123,7 +136,7 @@ class Captions:
     _number: int = 0
     _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
 
-    def push(self, event: Event, _outcome: Outcome) -> str:
+    def push(self, event: Event) -> str:
         """Return the captions that committed words ended."""
         return "".join(self._text(self._builder.push(token)) for token in committed(event))
 
@@ -139,10 +152,42 @@ class Captions:
         return (self._header if self._number == 1 else "") + self._cue(self._number, segment)
 
 
+@attrs.define
+class Bilingual:
+    """Captions as lines of text, and below each its translations as they come."""
+
+    _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
+    _waiting: list[TranslatedText] = attrs.field(factory=list)
+    _end: float = -1.0  # of the last line
+
+    def push(self, event: Event) -> str:
+        """Return the captions that committed words ended, and what is translated of them."""
+        lines = [self._line(self._builder.push(token)) for token in committed(event)]
+        if isinstance(event, Translation):
+            self._waiting.append(event.text)
+        return "".join([*lines, self._due()])
+
+    def flush(self, _outcome: Outcome) -> str:
+        """Return the last caption, and all that waits."""
+        return self._line(self._builder.flush()) + self._due()
+
+    def _line(self, segment: Segment | None) -> str:
+        if segment is None:
+            return ""
+        before, self._end = self._due(), segment.end
+        speaker = "" if segment.speaker is None else f"{plain(str(segment.speaker))}: "
+        return f"{before}{speaker}{plain(segment.text)}\n{self._due()}"
+
+    def _due(self) -> str:
+        due = [text for text in self._waiting if text.start < self._end]
+        self._waiting = self._waiting[len(due) :]
+        return "".join(f"  {plain(text.text)}\n" for text in due)
+
+
 class JSONLines:
     """Each event as one line of JSON, an "end" event with the figures of the session last."""
 
-    def push(self, event: Event, _outcome: Outcome) -> str:
+    def push(self, event: Event) -> str:
         """Return the line of an event that has one."""
         if isinstance(event, Commit):
             return _line("commit", event.audio_time, tokens=list(map(token_record, event.tokens)))
@@ -151,6 +196,8 @@ class JSONLines:
             return _line("hypothesis", event.audio_time, text=text, tokens=tokens)
         if isinstance(event, SilenceSpan):
             return _line("silence", event.audio_time, **silence_record(event.silence))
+        if isinstance(event, Translation):
+            return _line("translation", event.audio_time, **translation_record(event.text))
         return ""
 
     def flush(self, outcome: Outcome) -> str:
@@ -169,13 +216,13 @@ class JSONLines:
 
 @attrs.define
 class Document:
-    """The whole result at the end, with the speakers that are known by then."""
+    """The whole result at the end, with the speakers and translations that are known by then."""
 
     _style: str
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
 
-    def push(self, event: Event, _outcome: Outcome) -> str:
+    def push(self, event: Event) -> str:
         """Return nothing yet."""
         self._timeline.add(event)
         if isinstance(event, SilenceSpan):
@@ -186,41 +233,53 @@ class Document:
         """Return the document, unless there are no words because of a failure."""
         if outcome.incomplete is not None and not outcome.has_words:
             return ""
-        tokens = self._timeline.tokens
-        if self._style != "json":
-            text = new_format(self._style)
-            return text.push(Commit(tuple(tokens), 0.0), outcome) + text.flush(outcome)
+        tokens, translations = self._timeline.tokens, self._timeline.translations
+        segments = with_translations(segments_from_tokens(tokens), translations)
+        if self._style in _CUES:
+            header, cue = _CUES[self._style]
+            return header + "".join(map(cue, itertools.count(1), segments))
+        if self._style == "text":
+            text = Bilingual() if translations else Text()
+            for each in translations:
+                text.push(Translation(each, 0.0))
+            return text.push(Commit(tuple(tokens), 0.0)) + text.flush(outcome)
         record = {
             **outcome.header(),
             **({} if outcome.incomplete is None else {"incomplete": outcome.incomplete}),
             "text": "".join(token.text for token in tokens).strip(),
             "tokens": list(map(token_record, tokens)),
-            "segments": list(map(segment_record, segments_from_tokens(tokens))),
+            "segments": list(map(segment_record, segments)),
             "silences": list(map(silence_record, self._silences)),
             "stats": outcome.figures(),
         }
+        if translations:
+            record["translations"] = list(map(translation_record, translations))
         return _json_text(record, indent=2) + "\n"
 
 
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
-Format: TypeAlias = Text | Captions | JSONLines | Document
-Output: TypeAlias = "StandardOutput | FileOutput"
+Format: TypeAlias = Text | Captions | Bilingual | JSONLines | Document
 
 
-def new_format(style: str, *, by_line: bool = False, has_speakers: bool = False) -> Format:
-    """
-    Return a format for one session.
-
-    `by_line` writes text caption by caption, each when it is complete.  With speakers, which come
-    after the words, text and captions are written at the end.
-    """
+def new_format(
+    style: str,
+    *,
+    by_line: bool = False,
+    has_speakers: bool = False,
+    has_translations: bool = False,
+) -> Format:
+    """Return a format for one session; `by_line` writes text when a caption is complete."""
     if style == "jsonl":
         return JSONLines()
-    if style == "json" or has_speakers:
+    if style == "text" and has_translations and not has_speakers:
+        return Bilingual()
+    # Speakers come after the words, so that text with them is written at the end.
+    if style == "json" or has_speakers or has_translations:
         return Document(style)
     if style == "text":
         return Captions(lambda _, segment: f"{plain(segment.text)}\n") if by_line else Text()
-    return Captions(srt_cue) if style == "srt" else Captions(vtt_cue, VTT_HEADER)
+    header, cue = _CUES[style]
+    return Captions(cue, header)
 
 
 @attrs.define
@@ -230,12 +289,15 @@ class Writer:
     _format: Format
     _output: Output
 
-    def write(self, event: Event, outcome: Outcome) -> None:
+    def hear(self, block: Captured) -> None:
+        """Text holds no audio."""
+
+    def write(self, event: Event) -> None:
         """Write what an event adds."""
-        self._put(self._format.push(event, outcome))
+        self._put(self._format.push(event))
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the rest."""
+        """Write the rest; comes once, also after a failure."""
         self._put(self._format.flush(outcome))
         self._output.close(is_complete=outcome.incomplete is None)
 
@@ -255,9 +317,10 @@ class WavFile:
         self._wave = wave.open(self._file)  # noqa: SIM115 -- as above
         self._wave.setparams((1, 2, rate, 0, "NONE", ""))
 
-    def add_audio(self, samples: bytes, lost_seconds: float) -> None:
-        """Append int16 samples; the header is valid after each call.  OSError names the file."""
-        lost = 2 * round(lost_seconds * self._rate)
+    def hear(self, block: Captured) -> None:
+        """Append audio; the header is valid after each call.  OSError names the file."""
+        samples = block.audio if isinstance(block.audio, bytes) else pcm16(block.audio)
+        lost = 2 * round(block.lost_seconds * self._rate)
         self._bytes += lost + len(samples)
         if self._bytes > _MAX_WAV_BYTES:
             self.finish()
@@ -272,10 +335,23 @@ class WavFile:
                 self.finish()  # what was written so far can be played
             raise OSError(f"cannot write {self._path}: {error.strerror or error}") from error
 
-    def finish(self) -> None:
+    def write(self, event: Event) -> None:
+        """Sound holds no text."""
+
+    def finish(self, _outcome: Outcome | None = None) -> None:
         """Close the file."""
         self._wave.close()
         self._file.close()
+
+
+def pcm16(audio: NDArray[np.float32]) -> bytes:
+    """Return audio as int16 samples, little-endian."""
+    scaled = np.clip(np.round(audio * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1)
+    return scaled.astype("<i2").tobytes()
+
+
+#: What a run writes to.
+Target: TypeAlias = Writer | WavFile
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:

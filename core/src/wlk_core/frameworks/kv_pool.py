@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["AttentionPass", "KVCache", "KVPool", "Packing"]
-
 LEAST_GROWTH = 256  # positions
 GROWTH = 1.5  # factor by which a full pool grows
 EMPTY = 0  # the place that pads shorter caches: zeros, because masked NaN would still spread
@@ -52,15 +50,6 @@ class KVCache:
         """Bytes of its places, including shared ones."""
         return len(self.places) * self.pool.position_bytes
 
-    @property
-    def layers(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """Copies of the keys and values of each layer, [1, heads, positions, size]."""
-        numbers = torch.from_numpy(self.numbers[-(self.pool.window - 1) :]).to(self.pool.device)
-        gathered = [self.pool.gathered(layer, numbers[None]) for layer in range(self.pool.layers)]
-        return tuple(
-            (whole[:, :, 0].transpose(1, 2), whole[:, :, 1].transpose(1, 2)) for whole in gathered
-        )
-
     def truncated(self, dropped: int) -> KVCache:
         """Return the cache without its last *dropped* positions."""
         kept = len(self.places) - dropped
@@ -89,16 +78,8 @@ class KVPool:
     The memory of all caches of a stack of attention layers, a place for each position.
 
     It grows when no place is free, and keeps its memory for later streams.  Only one thread at a
-    time may use a pool.
-
-    Args:
-        layers: attention layers.
-        heads: heads of keys and values.
-        size: of a head.
-        window: positions that a query attends to, including its own.
-        device: of the memory.
-        dtype: of the memory.
-
+    time may use a pool.  Each of *layers* has *heads* of keys and values, each head of *size*; a
+    query attends to *window* positions, including its own.
     """
 
     def __init__(
@@ -111,7 +92,6 @@ class KVPool:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        self.layers = layers
         self.window = window
         self.device = device
         self.position_bytes = layers * 2 * heads * size * dtype.itemsize

@@ -6,8 +6,6 @@ import os
 
 from wlk_core.errors import BackendUnavailable
 
-__all__ = ["out_of_memory", "physical_memory", "require_memory"]
-
 
 def require_memory(
     model: str, *, needed: int, available: int | None, device: str, remedy: str

@@ -12,24 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import mlx.core as mx
 
-from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.errors import BackendUnavailable
 from wlk_core.frameworks.memory import physical_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "DEVICES",
-    "DTYPES",
-    "SharedStream",
-    "available_memory",
-    "choose_dtype",
-    "gelu",
-    "shared_stream",
-    "silu",
-]
-
-DEVICES = ("auto", "cpu", "gpu")  #: values of the option `device`
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
 _OPENING = threading.Lock()
@@ -48,13 +36,9 @@ class SharedStream:
 
     def __init__(self, device: mx.DeviceType) -> None:
         self.is_gpu: bool = device == mx.gpu
+        self.device = "gpu" if self.is_gpu else "cpu"  #: the kind of device that it runs on
         self._lock = threading.RLock()
         self._stream = mx.new_thread_unsafe_stream(device)
-
-    @property
-    def device(self) -> str:
-        """The kind of device the stream runs on, "cpu" or "gpu"."""
-        return "gpu" if self.is_gpu else "cpu"
 
     @contextmanager
     def acquire(self) -> Iterator[None]:
@@ -93,17 +77,14 @@ class SharedStream:
 
 def shared_stream(device: str, *, install_hint: str) -> SharedStream:
     """
-    Return the stream that all threads share on *device*: auto, cpu or gpu.
+    Return the stream that all threads share on *device*: auto, cpu or gpu, as the option has them.
 
     `install_hint` is the command that installs MLX for an NVIDIA GPU, for the message.
 
     Raises:
-        OptionError: *device* is not one of DEVICES.
         BackendUnavailable: MLX has no such device here, or cannot compute on it.
 
     """
-    if device not in DEVICES:
-        raise OptionError(f"expected a device, one of {', '.join(DEVICES)}; got {device!r}")
     if device == "gpu" and not mx.is_available(mx.gpu):
         raise BackendUnavailable(
             "MLX has no device gpu here: it needs an Apple Silicon Mac, or Linux with an NVIDIA "
@@ -139,17 +120,10 @@ def choose_dtype(
     Return the dtype called *name*.
 
     "auto" is the dtype that the checkpoint declares, if it is one of DTYPES; else float32 on the
-    CPU and *accelerated* on a GPU.
-
-    Raises:
-        OptionError: *name* is neither auto nor one of DTYPES.
-
+    CPU and *accelerated* on a GPU.  The option `dtype` of a spec has no other names.
     """
-    if name == "auto":
-        return DTYPES.get(declared or "", accelerated if is_gpu else mx.float32)
-    if name not in DTYPES:
-        raise OptionError(f"expected a dtype, one of auto, {', '.join(DTYPES)}; got {name!r}")
-    return DTYPES[name]
+    fallback = accelerated if is_gpu else mx.float32
+    return DTYPES.get(declared or "", fallback) if name == "auto" else DTYPES[name]
 
 
 def available_memory(device: str) -> int | None:

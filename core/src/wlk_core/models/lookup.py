@@ -19,22 +19,7 @@ from wlk_core.untrusted import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wlk_core.annotators import AnnotatorSpec
-    from wlk_core.backend import BackendSpec
-
-    Spec = BackendSpec | AnnotatorSpec
-
-__all__ = [
-    "CachedRepo",
-    "Model",
-    "cache_directory",
-    "cached_repo",
-    "describe_model",
-    "list_models",
-    "locate",
-    "offline_mode",
-    "pull",
-]
+    from wlk_core.options import PluginSpec
 
 CARD = "README.md"  #: of a model, with its licence
 WEIGHTS = (".bin", ".npz", ".safetensors")
@@ -43,11 +28,8 @@ _REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!
 
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """
-    Return *cache_dir*, else the directory that huggingface_hub uses.
-
-    Its rules are repeated here, because a listing should not wait half a second for its import.
-    """
+    """Return *cache_dir*, else the directory that huggingface_hub uses."""
+    # Its rules are repeated here, because a listing should not wait half a second for its import.
     variables = os.environ
     caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
     home = variables.get("HF_HOME") or Path(caches, "huggingface")
@@ -93,36 +75,18 @@ class CachedRepo:
         """The folder of the repository, which need not exist."""
         return self.cache / f"models--{self.repo.replace('/', '--')}"
 
-    def snapshot(self, revision: str) -> Path:
-        """Return the directory of a revision, which need not exist."""
-        return self.folder / "snapshots" / revision
-
     @property
     def size(self) -> int:
         """Bytes of all files in the cache."""
-        files = (path for path in self.folder.rglob("*") if path.is_file())
-        return sum(path.stat().st_size for path in files if "snapshots" not in path.parts)
+        return sum(_sizes(self.folder / "blobs").values())
 
-    def sizes(self, revision: str) -> dict[str, int]:
-        """Return the bytes of each file of a revision; dangling links are left out."""
-        root = self.snapshot(revision)
-        files = (path for path in root.rglob("*") if path.is_file())
-        return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
-
-    def licence(self, revision: str) -> str:
-        """Return the licence that the model card names, empty without one."""
-        card = self.snapshot(revision) / CARD
-        text = card.read_bytes()[:4096].decode(errors="replace") if card.is_file() else ""
-        found = re.search(r"^license: *([\w.+-]+)", text, re.MULTILINE)
-        return found[1] if found else ""
-
-    def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
-        """Return whether a revision holds all that a backend loads."""
+    def is_complete(self, snapshot: Path, patterns: Sequence[str]) -> bool:
+        """Return whether the directory of a revision holds all that a backend loads."""
         from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
 
-        cached = self.sizes(revision)
+        cached = _sizes(snapshot)
         try:
-            tree = get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
+            tree = get_cached_repo_tree(self.repo, revision=snapshot.name, cache_dir=self.cache)
         except errors.CachedRepoTreeNotFoundError:
             # Only `snapshot_download` stores the list; other tools may fetch single files.
             weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
@@ -132,31 +96,24 @@ class CachedRepo:
         listed = {file.path: file.size for file in tree}
         return all(cached.get(name) == listed[name] for name in _matching(listed, patterns))
 
-    def state(self, patterns: Sequence[str]) -> tuple[str, str | None]:
-        """
-        Return the state for a backend, as in `Model`, and the commit, None without a snapshot.
-
-        That is the revision of the branch main when any tool last resolved it.  While its download
-        is unfinished an older one that is complete stays in use.
-        """
+    def snapshot(self, patterns: Sequence[str]) -> Path | None:
+        """Return the directory of the revision to load, None without a complete one."""
+        # That is the revision of the branch main when any tool last resolved it.  While its
+        # download is unfinished an older one that is complete stays in use.
         path = self.folder / "refs" / "main"
         main = path.read_text(encoding="utf-8").strip() if path.is_file() else None
-        others = [each.name for each in self.folder.glob("snapshots/*") if each.name != main]
-        for revision in [*([] if main is None else [main]), *sorted(others)]:
-            if self.snapshot(revision).is_dir() and self.is_complete(revision, patterns):
-                return "cached", revision
-        return "incomplete" if self.folder.is_dir() else "absent", None
+        found = sorted(self.folder.glob("snapshots/*"), key=lambda each: (each.name != main, each))
+        return next((each for each in found if self.is_complete(each, patterns)), None)
 
 
-def list_models(specs: Iterable[Spec]) -> tuple[Model, ...]:
+def list_models(specs: Iterable[PluginSpec]) -> tuple[Model, ...]:
     """Return the models that *specs* name; never uses the network."""
     return tuple(describe_model(name, spec) for spec in specs for name in spec.models)
 
 
-def describe_model(name: str, spec: Spec) -> Model:
+def describe_model(name: str, spec: PluginSpec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
-    name = _folded(name, spec)
-    word = _local_or_bundled(name, spec)
+    name, word = _resolved(name, spec)
     model = Model(
         backend=spec.name,
         name=name,
@@ -168,25 +125,28 @@ def describe_model(name: str, spec: Spec) -> Model:
     if model.repo is None:
         return model
     repo = CachedRepo(cache_directory(), model.repo)
-    state, revision = repo.state(spec.model_files)
-    if revision is None:
-        return attrs.evolve(model, state=state)
-    sizes = repo.sizes(revision)
+    path = repo.snapshot(spec.model_files)
+    if path is None:
+        return attrs.evolve(model, state="incomplete" if repo.folder.is_dir() else "absent")
+    sizes = _sizes(path)
     size = sum(sizes[name] for name in _matching(sizes, spec.model_files))
+    card = path / CARD
+    text = card.read_bytes()[:4096].decode(errors="replace") if card.is_file() else ""
+    licence = re.search(r"^license: *([\w.+-]+)", text, re.MULTILINE)
     return attrs.evolve(
         model,
-        state=state,
-        revision=revision,
+        state="cached",
+        revision=path.name,
         size=size,
-        licence=repo.licence(revision),
-        path=repo.snapshot(revision),
+        licence=licence[1] if licence else "",
+        path=path,
     )
 
 
 def locate(
     ref: str,
     *,
-    spec: Spec,
+    spec: PluginSpec,
     bundled: Mapping[str, Path] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     needs: Sequence[str] = ("config.json",),
@@ -204,8 +164,7 @@ def locate(
 
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
-    ref = _folded(ref, spec)
-    word = _local_or_bundled(ref, spec)
+    ref, word = _resolved(ref, spec)
     if word == "local":
         directory = _expanded(ref)
         missing = _missing(directory, needs)
@@ -213,7 +172,7 @@ def locate(
             fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"
             raise ModelNotFoundError(f"model {ref}: {directory} {fault}; {hint}")
         return directory
-    if word == "bundled" or (bundled and ref in bundled):
+    if word is not None:
         packaged = (bundled or {}).get(ref)
         if packaged is None or _missing(packaged, needs):
             raise ModelNotFoundError(
@@ -222,27 +181,23 @@ def locate(
             )
         return packaged
     repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
-    state, revision = repo.state(spec.model_files)
-    if state == "cached" and _missing(repo.snapshot(str(revision)), needs):
-        state = "incomplete"  # by the standard of the backend
-    if revision is None or state == "incomplete":
-        revision = _download(ref, repo, spec)
-    directory = repo.snapshot(revision)
-    if missing := _missing(directory, needs):
+    snapshot = repo.snapshot(spec.model_files)
+    if snapshot is None or _missing(snapshot, needs):
+        snapshot = _download(ref, repo, spec)
+    if missing := _missing(snapshot, needs):
         raise ModelNotFoundError(
             f"{repo.repo} is not a model for {spec.name}: it holds no {missing}; {hint}"
         )
-    return directory
+    return snapshot
 
 
-def pull(ref: str, spec: Spec) -> Model:
+def pull(ref: str, spec: PluginSpec) -> Model:
     """
     Download the newest revision of a model into the cache; a bundled one is returned as it is.
 
     Raises ModelNotFoundError with the reason and a remedy.
     """
-    ref = _folded(ref, spec)
-    word = _local_or_bundled(ref, spec)
+    ref, word = _resolved(ref, spec)
     if word == "local":
         raise ModelNotFoundError(
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
@@ -252,10 +207,10 @@ def pull(ref: str, spec: Spec) -> Model:
     return describe_model(ref, spec)
 
 
-def cached_repo(ref: str, spec: Spec) -> CachedRepo:
+def cached_repo(ref: str, spec: PluginSpec) -> CachedRepo:
     """Return the repository of a model that is in the cache, or raise ModelNotFoundError."""
-    ref = _folded(ref, spec)
-    if word := _local_or_bundled(ref, spec):
+    ref, word = _resolved(ref, spec)
+    if word:
         raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
     repo = CachedRepo(cache_directory(), _repository(ref, spec))
     if not repo.folder.is_dir():
@@ -266,7 +221,7 @@ def cached_repo(ref: str, spec: Spec) -> CachedRepo:
 
 
 def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
-    """Return the names that `BackendSpec.model_files` selects; all of them without patterns."""
+    # As `BackendSpec.model_files` selects; all of them without patterns.
     names = set(names)
     selected = set() if patterns else names
     for pattern in patterns:
@@ -277,36 +232,29 @@ def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
     return selected
 
 
-def _folded(ref: str, spec: Spec) -> str:
-    """Return the alias that *ref* is in another case, such as "Tiny.EN"; else *ref*."""
-    if ref in spec.models or Path(ref).exists():
-        return ref
-    return next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
-
-
 def _expanded(path: str) -> Path:
     # Path.expanduser fails where a home directory does not exist; the hub's library leaves it.
     return Path(os.path.abspath(os.path.expandvars(os.path.expanduser(path))))  # noqa: PTH100, PTH111
 
 
 def _missing(directory: Path, needs: Sequence[str]) -> str:
-    """Return the glob patterns in *needs* that no file in *directory* matches."""
     return ", ".join(
         need for need in needs if not any(path.is_file() for path in directory.glob(need))
     )
 
 
-def _local_or_bundled(ref: str, spec: Spec) -> str | None:
-    """Return "local", or the word in *spec* such as "bundled"; None for a model of the hub."""
+def _resolved(ref: str, spec: PluginSpec) -> tuple[str, str | None]:
+    """Return *ref*, an alias in the case of *spec*, and where it is: None for the hub."""
+    if ref not in spec.models and not Path(ref).exists():  # such as "Tiny.EN"
+        ref = next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
     if ref in spec.models:
-        source = spec.models[ref]
-        return None if _REPOSITORY.fullmatch(source) else source
+        source = spec.models[ref]  # a repository, or a word such as "bundled"
+        return ref, None if _REPOSITORY.fullmatch(source) else source
     is_path = ref.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in ref)
-    return "local" if is_path or (ref and Path(ref).exists()) else None
+    return ref, "local" if is_path or (ref and Path(ref).exists()) else None
 
 
-def _repository(ref: str, spec: Spec) -> str:
-    """Return the repository id of an alias or of an id, or raise ModelNotFoundError."""
+def _repository(ref: str, spec: PluginSpec) -> str:
     repo = spec.models.get(ref, ref)
     if _REPOSITORY.fullmatch(repo):
         return repo
@@ -317,13 +265,13 @@ def _repository(ref: str, spec: Spec) -> str:
     )
 
 
-def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
-    """
-    Download the newest revision and return its commit.
+def _sizes(directory: Path) -> dict[str, int]:
+    # The bytes of each file; links that lead nowhere are left out.
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
 
-    If all files are cached already, their checksums are verified and damaged ones are downloaded
-    again.
-    """
+
+def _download(ref: str, repo: CachedRepo, spec: PluginSpec) -> Path:
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
@@ -349,8 +297,11 @@ def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
                 f"{repo.repo} holds none of the files that {spec.name} needs "
                 f"({', '.join(spec.model_files)}); is it a model for another backend?"
             )
+        # The card names the licence, and every tool that uses the cache finds it there.
         names |= {CARD} & listed
-        was_cached = names <= repo.sizes(revision).keys()
+        # snapshot_download compares no checksums: a pull of what is there already repairs damage.
+        directory = repo.folder / "snapshots" / revision
+        was_cached = names <= _sizes(directory).keys()
         library.snapshot_download(
             repo.repo, cache_dir=repo.cache, allow_patterns=[glob.escape(name) for name in names]
         )
@@ -362,14 +313,13 @@ def _download(ref: str, repo: CachedRepo, spec: Spec) -> str:
                 library.hf_hub_download(
                     repo.repo, name, revision=revision, cache_dir=repo.cache, force_download=True
                 )
-        if missing := sorted(names - repo.sizes(revision).keys()):  # there is a newer revision
+        if missing := sorted(names - _sizes(directory).keys()):  # there is a newer revision
             raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
-    return revision
+    return directory
 
 
 @contextmanager
 def _explained(repo: CachedRepo, command: str) -> Iterator[None]:
-    """Turn what the hub, the network and the disk raise into a ModelNotFoundError of one line."""
     from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 -- half a second
 
     client_error: Any = HfHubHTTPError.__bases__[0]  # httpx.HTTPError, or that of its successor

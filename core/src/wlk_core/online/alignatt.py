@@ -1,69 +1,59 @@
-"""AlignAtt over any decoder that reports which audio it attended to."""
+"""
+AlignAtt over any decoder that reports which audio it attended to.
+
+A token is final unless the decoder attended to the end of the audio when it emitted it.  Papi,
+Turchi and Negri, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for
+Simultaneous Speech Translation" (Interspeech 2023); for Whisper: Wang et al., "Simul-Whisper:
+Attention-Guided Streaming Whisper with Truncation Detection" (Interspeech 2024).  The test for
+attention that jumps back is that of SimulStreaming (Machacek and Polak, 2025).
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from wlk_core.online.local_agreement import count_agreed
 from wlk_core.online.windowed import WindowedRecognizer
-from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.policies import count_agreed
-from wlk_core.streaming.window import BoundedWindow, words_in_order
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.words import AlignedWord, words_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming.policies import AlignAtt
-    from wlk_core.streaming.words import Word
-
-__all__ = [
-    "AlignAttDecoder",
-    "AlignAttRecognizer",
-    "AlignedHypothesis",
-    "AlignedWord",
-    "DecoderCache",
-]
+    from wlk_core.online.recognizer import AlignedHypothesis
 
 NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has no audio of its own
 
 
 @attrs.frozen(kw_only=True)
-class AlignedWord:
-    """
-    A whole word, and for each of its tokens the encoder frame by which the policy decides.
+class AlignAtt:
+    """The policy: the attended frame of each token in, the number of final words out."""
 
-    That is the frame that the decoder attended to most, or the one where the token ends.
+    border_frames: int  #: a final token attends to none of the last frames of the audio
+    rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
 
-    Times and frames count from the start of the audio that the decoder was given; there is a frame
-    for every token.  `tokens` are the decoder's own, so that it can be forced to begin with this
-    word again.
-    """
+    def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:
+        """
+        Return how many of *words*, from the first one on, are final with all of their tokens.
 
-    word: Word
-    frames: tuple[int, ...]
-    tokens: tuple[Hashable, ...] = ()
-
-    def shifted(self, *, seconds: float, frames: int) -> AlignedWord:
-        """Return the same word, later by *seconds* and *frames*."""
-        later = tuple(frame + frames for frame in self.frames)
-        return attrs.evolve(self, word=self.word.shifted(seconds), frames=later)
-
-
-@attrs.frozen(kw_only=True)
-class AlignedHypothesis:
-    """What a decoder emitted after the words it was forced to begin with."""
-
-    words: tuple[AlignedWord, ...] = ()
-    language: str | None = None
-    #: From 0 to 1, where the call detected the language; None where that is unknown.
-    language_probability: float | None = None
-    work: WorkCounters = attrs.field(factory=WorkCounters)
+        The first token that attends to the last `border_frames` of the *frames* so far may change
+        with the next audio, and so may every token after it.  The same holds for the first token
+        that attends more than `rewind_frames` before the farthest final one, of earlier calls too
+        (*last_frame*).  Frames count from the start of the utterance.
+        """
+        farthest = last_frame
+        for count, word in enumerate(words):
+            for frame in word.frames:
+                if frame >= frames - self.border_frames or frame < farthest - self.rewind_frames:
+                    return count
+                farthest = max(farthest, frame)
+        return len(words)
 
 
 class AlignAttDecoder(Protocol):
@@ -120,13 +110,13 @@ class DecoderCache(Protocol):
         ...
 
 
-class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
+class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
     """
-    Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
+    Decode a bounded window every `tick_seconds` and commit by AlignAtt, whole words only.
 
-    The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
-    committed word that `kept_seconds` of audio follow.  The decoder never gets more audio than
-    `max_seconds`, or than twice a tick and a cut if that is more.
+    Once it is longer than `buffer_seconds` it is cut after a committed word that `kept_seconds` of
+    audio follow.  The decoder never gets more audio than `max_seconds`, or than twice a tick and a
+    cut if that is more.
 
     A decoder that keeps state between its calls passes it as *cache*: it is reset when an
     utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples
@@ -141,6 +131,8 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
             it is more than half of `max_seconds` less a tick.
 
     """
+
+    _prefix_is_forced = True
 
     def __init__(
         self,
@@ -164,14 +156,13 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
             raise ValueError(
                 f"expected cuts at whole frames of {frame_samples} samples, got {cut_samples}"
             )
-        self._decode = decode
         self._policy = policy
         self._frame = frame_samples
         self._cache = cache
         self._confirms_start = confirms_start
-        window: BoundedWindow[AlignedWord] = BoundedWindow(
-            attrgetter("word"),
-            prefix_is_forced=True,
+        super().__init__(
+            decode,
+            language=language,
             prompt=prompt,
             tick_seconds=tick_seconds,
             buffer_seconds=buffer_seconds,
@@ -179,7 +170,6 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
             kept_seconds=kept_seconds,
             cut_samples=cut_samples,
         )
-        super().__init__(window, language=language)
 
     @property
     def state_bytes(self) -> int:
@@ -194,55 +184,40 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord]):
         super().end_utterance(committed_text)
 
     def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., AlignedHypothesis]:
-        window = self._window
-        seconds, frames = window.start / SAMPLE_RATE, window.start // self._frame
+        start = self._audio.start
+        seconds, frames = start / SAMPLE_RATE, start // self._frame
         return partial(
             self._decode,
-            window.audio(stop),
-            first_sample=window.start,
-            remainder_samples=window.remainder_samples,
-            context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
+            self._audio.view(start, stop),
+            first_sample=start,
+            remainder_samples=self._remainder_samples,
+            context=tuple(word.shifted(-seconds, -frames) for word in self._prefix),
             is_last=is_last,
         )
 
     def _new_words(self, words: Sequence[AlignedWord], stop: int) -> tuple[AlignedWord, ...]:
-        window = self._window
-        start, frames = window.start / SAMPLE_RATE, window.start // self._frame
-        shifted = [word.shifted(seconds=start, frames=frames) for word in words]
-        new = [aligned for aligned in shifted if self._is_new(aligned)]
+        start, frames = self._audio.start / SAMPLE_RATE, self._audio.start // self._frame
+        shifted = [word.shifted(start, frames) for word in words]
         floor, limit = start, stop / SAMPLE_RATE
-        if window.prefix:
-            floor = max(floor, min(window.prefix[-1].word.end, limit))
-        ordered = words_in_order([aligned.word for aligned in new], floor=floor, limit=limit)
-        return tuple(attrs.evolve(a, word=word) for a, word in zip(new, ordered, strict=True))
+        if self._prefix:
+            floor = max(floor, min(self._prefix[-1].end, limit))
+        return tuple(words_in_order(list(filter(self._is_new, shifted)), floor=floor, limit=limit))
 
-    def _is_new(self, aligned: AlignedWord) -> bool:
-        """Return whether a word has audio of its own after the committed words."""
-        # The rest of a committed word that a cut left in the buffer has none.  Nor has a committed
-        # word that is emitted again because attention jumped back.  Both align to almost no audio,
-        # so times and frames decide; text does not, because speakers repeat words.
-        word = aligned.word
-        has_room = word.end - word.start > NO_ROOM_SECONDS
-        has_room = has_room and word.middle >= self._window.dropped_end
-        is_ahead = max(aligned.frames) > self._last_frame
-        return word.middle >= self._window.overlap_end and (is_ahead or has_room)
+    def _is_new(self, word: AlignedWord) -> bool:
+        # The rest of a committed word that a cut left in the buffer has no audio of its own.  Nor
+        # has a committed word that is emitted again because attention jumped back.  Both align to
+        # almost no audio, so times and frames decide; text does not, because speakers repeat words.
+        has_room = word.end - word.start > NO_ROOM_SECONDS and word.middle >= self._dropped_end
+        is_ahead = max(word.frames) > self._last_frame
+        return word.middle >= self._overlap_end and (is_ahead or has_room)
 
     def _count_final(self, words: Sequence[AlignedWord], stop: int) -> int:
-        final = self._policy.count_final(
-            [frame for word in words for frame in word.frames],
-            frames=-(-stop // self._frame),
-            last_frame=self._last_frame,
-        )
-        count = 0
-        for word in words:  # one is final when all of its tokens are
-            final -= len(word.frames)
-            if final < 0:
-                break
-            count += 1
+        frames = -(-stop // self._frame)
+        count = self._policy.count_final(words, frames=frames, last_frame=self._last_frame)
         if self._confirms_start and self._last_frame < 0:
-            repeated = count_agreed(self.hypothesis, [aligned.word for aligned in words])
-            count = min(count, repeated)
+            count = min(count, count_agreed(self.hypothesis, words))
         return count
 
-    def _note_committed(self, items: Sequence[AlignedWord]) -> None:
-        self._last_frame = max([self._last_frame, *(max(word.frames) for word in items)])
+    def _extend_prefix(self, words: Sequence[AlignedWord]) -> None:
+        super()._extend_prefix(words)
+        self._last_frame = max([self._last_frame, *(max(word.frames) for word in words)])

@@ -16,8 +16,6 @@ from wlk_core.untrusted import reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["MAX_BATCH", "EngineBatches", "EngineCalls", "EngineRun", "engine_errors"]
-
 MAX_BATCH = 64  # calls taken together: bounds the memory of a batch
 # A wait for calls that are expected lasts this share of the last run of the engine at most.
 WAIT_SHARE = 0.5
@@ -47,19 +45,12 @@ def engine_errors(problem: str) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class EngineRun:
-    """
-    One run of an engine, as `EngineCalls.intercept` gets it.
+    """One run of an engine, as `EngineCalls.intercept` gets it."""
 
-    Attributes:
-        numbers: the numbers of the calls that it answers; the first call of a backend is number 1.
-        answer: runs the engine; returns one answer for each call, in the same order.
-        cut: takes an answer and a share from 0 to 1, and returns the answer with that share of its
-            text; None where the backend gave no such function.
-
-    """
-
-    numbers: tuple[int, ...]
-    answer: Callable[[], Sequence[Any]]
+    numbers: tuple[int, ...]  #: of the calls that it answers; the first one of a backend is 1
+    answer: Callable[[], Sequence[Any]]  #: runs the engine; an answer for each call, in their order
+    #: Takes an answer and a share from 0 to 1, and returns the answer with that share of its text;
+    #: None where the backend gave no such function.
     cut: Callable[[Any, float], Any] | None
 
 
@@ -81,28 +72,16 @@ class EngineCalls:
     other answers; what it raises is a failure of the engine.  Tests alone set it, as
     `wlk_conformance.EngineFaults` does.  It and the counters may be used from any thread.
 
-    `batches` takes the calls of `wrap_batch` together; None where each of them runs alone.
-
-    Args:
-        is_batching: whether calls of `wrap_batch` are taken together; if not, each is alone.
-
+    With *is_batching* `batches` takes the calls of `wrap_batch` together; else it is None, and each
+    of them runs alone.
     """
 
     def __init__(self, *, is_batching: bool = False) -> None:
         self.batches = EngineBatches() if is_batching else None
         self.intercept: Callable[[EngineRun], Sequence[Any]] | None = None
-        self._count = 0
+        self.is_batching = is_batching
+        self.count = 0  #: the calls so far, of all streams and of `warmup`, failed ones included
         self._counting = threading.Lock()
-
-    @property
-    def count(self) -> int:
-        """The number of calls so far, of all streams and of `warmup`, failed ones included."""
-        return self._count
-
-    @property
-    def is_batching(self) -> bool:
-        """Whether calls of `wrap_batch` are taken together."""
-        return self.batches is not None
 
     @property
     def batch_count(self) -> int:
@@ -120,7 +99,7 @@ class EngineCalls:
         several threads at once where *function* may, and keeps nothing of a stream.
 
         *cut* takes an answer and returns it with a share of its text, as if the engine had ended
-        its text early; Hypothesis and AlignedHypothesis need none.
+        its text early; a Hypothesis needs none.
         """
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
@@ -174,14 +153,12 @@ class EngineCalls:
 
     def _next_number(self) -> int:
         with self._counting:
-            self._count += 1
-            return self._count
+            self.count += 1
+            return self.count
 
 
 @attrs.define(eq=False)
 class _Call:
-    """One call of a stream, which `run` belongs to, and its answer."""
-
     run: Callable[[Sequence[Any]], Sequence[Any]]
     argument: Any
     kind: object
@@ -194,8 +171,8 @@ class EngineBatches:
     """
     Run an engine for all calls that wait for it, in the thread of one of them.
 
-    A call that finds the engine idle leads: it runs the engine for itself and all others of its
-    kind that wait.  Runs never overlap.
+    Runs never overlap.  A call that finds the engine idle runs it for the call that has waited
+    longest and all others of that kind, until it has its own answer.
 
     Where the run of several calls raises, each of them is run again alone, so that an error reaches
     only the call that causes it.  An exception that ends a thread, such as KeyboardInterrupt, ends
@@ -205,61 +182,47 @@ class EngineBatches:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.arrival = threading.Condition(self._lock)  #: of a call; guards what waits
-        self.waiting: list[_Call] = []  #: calls that no run has taken, in their order
+        self.waiting: list[_Call] = []  #: calls without an answer, in their order
         self.run_count = 0  #: runs of the engine so far, failed ones included
+        # Two conditions, so that an arrival does not wake all that wait for an answer.
         self._run_ended = threading.Condition(self._lock)
-        self._leader: _Call | None = None  # whose thread runs the engine
-        self._taken: list[_Call] = []  # by the leader
+        self._is_running = False
         self._recent: tuple[frozenset[object], frozenset[object]] = (frozenset(), frozenset())
         self._seconds = 0.0  # of the last run
         self._batches_without_wait = 0
 
     def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
         """
-        Return the answer of *run* to *argument*, taken together with others that wait.
+        Return the answer of *run* to *argument*, taken together with others of its *kind*.
 
         *run* is one function a stream; it takes arguments of several calls and returns their
-        answers in the same order.  Calls of one *kind* are taken together.  What *run* raises for
-        the argument alone is raised.
+        answers in the same order.  What it raises for the argument alone is raised.
         """
+        # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
+        # and an interrupt needs no partner.
         call = _Call(run, argument, kind)
-        try:
-            with self.arrival:
-                self.waiting.append(call)
-                self.arrival.notify_all()
-                # The oldest call leads, so that one of another kind waits for one run at most.
-                self._run_ended.wait_for(
-                    lambda: call.is_answered or (self._leader is None and self.waiting[0] is call)
-                )
-                if not call.is_answered:
-                    self._leader = call
-            if self._leader is call:
-                self._lead(call)
-        finally:
-            # Not answered: the thread ends here, interrupted, and no other may wait for it.
-            if self._leader is call or not call.is_answered:
-                with self.arrival:
-                    if self._leader is call:
-                        unanswered = [each for each in self._taken if not each.is_answered]
-                        self.waiting[:0] = unanswered
-                        self._leader, self._taken = None, []
-                    self.waiting = [each for each in self.waiting if each is not call]
-                    self._run_ended.notify_all()
-        error, call.error = call.error, None
-        try:
-            if error is not None:
-                raise error
-        finally:
-            del error  # its traceback has this frame, which would keep the arguments of the batch
+        with self._lock:
+            self.waiting.append(call)
+            self.arrival.notify_all()
+            try:
+                while not call.is_answered:
+                    if self._is_running:
+                        self._run_ended.wait()
+                    else:
+                        self._run_oldest()
+            finally:
+                if call in self.waiting:  # this thread ends here, interrupted
+                    self.waiting.remove(call)
+        if call.error is not None:
+            try:
+                raise call.error
+            finally:
+                del call  # the traceback has this frame, and they would keep each other
         answer: R = call.result
         return answer
 
     def gather(self) -> None:
-        """
-        Wait for the callers of the last two batches, with `arrival` held.
-
-        A test may wait for others in its place.
-        """
+        """Wait for the callers of the last two batches, with `arrival` held."""
         # Streams that were taken together come back one after the other, and the first of them
         # would be taken alone.  A caller that is alone never waits.
         expected = len(self._recent[0] | self._recent[1])
@@ -270,21 +233,28 @@ class EngineBatches:
         ):
             self._batches_without_wait = BATCHES_WITHOUT_WAIT
 
-    def _lead(self, leader: _Call) -> None:
-        with self.arrival:
+    def _run_oldest(self) -> None:
+        self._is_running = True
+        try:
             self.gather()
-            others = [c for c in self.waiting if c.kind == leader.kind and c is not leader]
-            self._taken = [leader, *others[: MAX_BATCH - 1]]
-            self.waiting = [call for call in self.waiting if call not in self._taken]
-            self._recent = (self._recent[1], frozenset(call.run for call in self._taken))
-        began = perf_counter()
-        # Without the lock: calls of other streams come meanwhile and wait for the next run.
-        self._answer(self._taken)
-        self._seconds = perf_counter() - began
+            # The oldest first, so that it waits for one run of another kind at most.
+            kind = self.waiting[0].kind
+            batch = [call for call in self.waiting if call.kind == kind][:MAX_BATCH]
+            self._recent = (self._recent[1], frozenset(call.run for call in batch))
+            began = perf_counter()
+            self._lock.release()  # calls of other streams come meanwhile
+            try:
+                self._answer(batch)
+            finally:
+                self._lock.acquire()
+                self._seconds = perf_counter() - began
+        finally:
+            self._is_running = False
+            self.waiting = [call for call in self.waiting if not call.is_answered]
+            self._run_ended.notify_all()
 
     def _answer(self, batch: list[_Call]) -> None:
-        """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""
-        self.run_count += 1  # by the leader alone
+        self.run_count += 1
         try:
             results = batch[0].run([call.argument for call in batch])
             if len(results) != len(batch):
@@ -296,6 +266,8 @@ class EngineBatches:
             if len(batch) == 1:
                 batch[0].error, batch[0].is_answered = error, True
                 return
+            # The engine need not report whose call failed, and where memory suffices for one stream
+            # only, this costs time and no stream.
             for call in batch:
                 self._answer([call])
             return

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from enum import Enum
 from fractions import Fraction
-import math
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
-from wlk_core.audio.convert import ValidAudio, sealed, valid_copy
+from wlk_core.audio.convert import ValidAudio, valid_copy
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
-__all__ = ["MAX_PIECE", "Command", "InputQueue", "Item"]
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_PIECE = 60 * SAMPLE_RATE  # the longest audio that a session gives to a model at once
 _ROUNDING = 1e-6  # seconds: callers sum their own times in floating point
@@ -48,14 +47,14 @@ class InputQueue:
     def __init__(self, refusal: str) -> None:
         self._refusal = refusal
         self._lock = threading.Lock()
-        self._items: deque[Item] = deque()
+        self._items: deque[tuple[Item, float]] = deque()  # each with the stream time of its end
         self.samples = 0  #: samples of audio put in so far
         self.taken = 0  #: samples taken so far
         self.end = 0.0  #: the stream time of the end of everything put in, in seconds
+        self.taken_end = 0.0  #: the stream time of the end of everything taken
         # The clock does not drift, however many silences there are: audio is counted in samples,
         # silences are exact fractions, and their sum is rounded once, when it is read.
-        self._silence = Fraction()  # seconds of all silences put in ...
-        self._taken_silence = Fraction()  # ... and of those taken
+        self._silence = Fraction()  # seconds of all silences put in
         self._commands = 0  # that wait
         self.is_shut = False  #: whether everything is refused
 
@@ -70,58 +69,44 @@ class InputQueue:
         return self._commands > 0
 
     @property
-    def waiting_samples(self) -> int:
-        """Samples of audio that wait to be taken."""
-        return self.samples - self.taken
+    def waiting_seconds(self) -> float:
+        """Seconds of audio that wait to be taken."""
+        return (self.samples - self.taken) / SAMPLE_RATE
 
     def put_audio(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
-        """
-        Append a copy of *audio*; a gap before it becomes a silence.
-
-        Raises:
-            AudioFormatError, ClockError: see OnlineProcessor.insert_audio_chunk.
-            StreamClosed: the queue is shut.
-
-        """
+        """Append a copy of *audio*; a gap before it becomes a silence."""
         audio = valid_copy(audio)
-        with self._lock:
-            if self.is_shut:
-                raise StreamClosed(self._refusal)
-            gap = 0.0 if end_time is None else self._gap_before(len(audio), end_time)
-            self._check_length(gap + len(audio) / SAMPLE_RATE)
+        seconds = len(audio) / SAMPLE_RATE
+        with self._open():
+            gap = 0.0 if end_time is None else self._gap_before(seconds, end_time)
             if gap > 0:
-                self._append_silence(Fraction(gap))
+                self._silence += Fraction(gap)
+                self._append(Fraction(gap))
             if len(audio):
-                self._items.append(audio)
                 self.samples += len(audio)
-                self.end = _seconds(self.samples, self._silence)
+                self._append(audio)
 
-    def put_silence(self, seconds: float | Fraction) -> None:
-        """
-        Append a silence of exactly *seconds*; zero changes nothing.
-
-        Raises:
-            ClockError: *seconds* is negative, infinite, NaN or not a number, or the stream would
-                exceed MAX_STREAM_SECONDS.
-
-        """
+    def put_silence(self, seconds: float | Fraction, *, in_samples: bool = False) -> None:
+        """Append a silence of exactly *seconds*, or of so many whole samples, if it is not 0."""
         number = real_number(seconds)
-        if number is None or not 0 <= number < math.inf:
-            raise ClockError(f"expected a silence of 0 seconds or more, got {shown(seconds)}")
-        with self._lock:
-            if self.is_shut:
-                raise StreamClosed(self._refusal)
-            self._check_length(number)
-            if number > 0:
-                self._append_silence(seconds if isinstance(seconds, Fraction) else Fraction(number))
+        if number is None or not 0 <= number <= MAX_STREAM_SECONDS:
+            raise ClockError(
+                f"expected a silence of 0 to {MAX_STREAM_SECONDS:.0f} s (ten years), "
+                f"got {shown(seconds)}"
+            )
+        with self._open():
+            exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
+            if in_samples:
+                exact = Fraction(round(exact * SAMPLE_RATE), SAMPLE_RATE)
+            if exact:
+                self._silence += exact
+                self._append(exact)
 
     def put(self, item: Command | str) -> None:
-        """Append a request or the name of a mark; StreamClosed where the queue is shut."""
-        with self._lock:
-            if self.is_shut:
-                raise StreamClosed(self._refusal)
+        """Append a request or the name of a mark."""
+        with self._open():
             self._commands += isinstance(item, Command)
-            self._items.append(item)
+            self._append(item)
 
     def shut(self, *, is_shut: bool = True) -> None:
         """Refuse everything from now on, or accept it again after a finish that failed."""
@@ -132,48 +117,45 @@ class InputQueue:
         """Drop what waits."""
         with self._lock:
             self._items.clear()
-            self.taken, self._taken_silence = self.samples, self._silence
-            self._commands = 0
+            self.taken, self.taken_end, self._commands = self.samples, self.end, 0
 
-    def take(self, *, joins_audio: bool = False) -> Item | None:
-        """
-        Return the next item, None where nothing waits.
-
-        With `joins_audio` the chunks that follow a chunk directly are joined to it, up to a minute.
-        """
+    def take(self) -> Item | None:
+        """Return the next item, None where nothing waits."""
         with self._lock:
             if not self._items:
                 return None
-            item = self._items.popleft()
+            item, self.taken_end = self._items.popleft()
             self._commands -= isinstance(item, Command)
-            if isinstance(item, Fraction):
-                self._taken_silence += item
-            if not isinstance(item, ValidAudio):
-                return item
-            chunks, samples = [item], len(item)
-            while joins_audio and self._items and isinstance(chunk := self._items[0], ValidAudio):
-                if samples + len(chunk) > MAX_PIECE:
-                    break
-                chunks.append(chunk)
-                samples += len(chunk)
-                self._items.popleft()
-            self.taken += samples
-        return item if len(chunks) == 1 else sealed(np.concatenate(chunks))
+            self.taken += len(item) if isinstance(item, ValidAudio) else 0
+            return item
 
     @property
     def next(self) -> Item | None:
         """The item that `take` would return, None where nothing waits."""
-        return self._items[0] if self._items else None
+        return self._items[0][0] if self._items else None
 
-    def taken_time(self) -> float:
-        """Return the stream time of the end of everything taken, silences included."""
-        return _seconds(self.taken, self._taken_silence)
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        with self._lock:
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
+            yield
 
-    def _gap_before(self, samples: int, end_time: float) -> float:
+    def _append(self, item: Item) -> None:
+        # The quotient of two integers is rounded correctly.
+        silence = self._silence
+        whole = silence.numerator * SAMPLE_RATE + self.samples * silence.denominator
+        self.end = whole / (silence.denominator * SAMPLE_RATE)
+        self._items.append((item, self.end))
+
+    def _gap_before(self, seconds: float, end_time: float) -> float:
         time = real_number(end_time)
-        if time is None or not math.isfinite(time):
-            raise ClockError(f"expected a stream time in seconds or None, got {shown(end_time)}")
-        expected = self.end + samples / SAMPLE_RATE
+        if time is None or not abs(time) <= MAX_STREAM_SECONDS:
+            raise ClockError(
+                f"expected a stream time in seconds, up to {MAX_STREAM_SECONDS:.0f} (ten years), "
+                f"or None, got {shown(end_time)}"
+            )
+        expected = self.end + seconds
         difference = time - expected
         if difference < -EPS - _ROUNDING:
             raise ClockError(
@@ -182,23 +164,3 @@ class InputQueue:
                 "of the chunk on the stream clock, or None"
             )
         return difference if difference > EPS + _ROUNDING else 0.0
-
-    def _check_length(self, seconds: float) -> None:
-        if self.end + seconds > MAX_STREAM_SECONDS:
-            raise ClockError(
-                f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
-                f"were to follow {self.end:.3f} s; check the unit, times are seconds"
-            )
-
-    def _append_silence(self, seconds: Fraction) -> None:
-        self._silence += seconds
-        self.end = _seconds(self.samples, self._silence)
-        self._items.append(seconds)
-
-
-def _seconds(samples: int, silence: Fraction) -> float:
-    """Return the sum, rounded once: the quotient of two integers is rounded correctly."""
-    if not silence:
-        return samples / SAMPLE_RATE
-    whole = silence.numerator * SAMPLE_RATE + samples * silence.denominator
-    return whole / (silence.denominator * SAMPLE_RATE)

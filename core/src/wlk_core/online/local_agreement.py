@@ -1,17 +1,24 @@
-"""LocalAgreement over any engine that turns audio into timed words."""
+"""
+LocalAgreement over any engine that turns audio into timed words.
+
+Text is final when two consecutive hypotheses agree on it.  Liu, Spanakis and Niehues, "Low-latency
+sequence-to-sequence speech recognition and translation by partial hypothesis selection"
+(Interspeech 2020); for Whisper: Machacek, Dabre and Bojar, "Turning Whisper into real-time
+transcription system" (2023).
+"""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
+import unicodedata
 
 import attrs
 
 from wlk_core.online.windowed import WindowedRecognizer
-from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.policies import count_agreed, is_continued, split_overlap
-from wlk_core.streaming.window import BoundedWindow, words_in_order
-from wlk_core.streaming.words import Word
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.words import Word, words_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,18 +26,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Hypothesis", "LocalAgreementRecognizer", "Transcriber"]
+    from wlk_core.online.recognizer import Hypothesis
 
 
-@attrs.frozen(kw_only=True)
-class Hypothesis:
-    """The result of an engine call: words in seconds from the start of the audio."""
-
-    words: tuple[Word, ...] = ()
-    language: str | None = None
-    #: From 0 to 1, where the call detected the language; None where that is unknown.
-    language_probability: float | None = None
-    work: WorkCounters = attrs.field(factory=WorkCounters)
+BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
+LONG_WORD = 0.8  # seconds; the end of a longer word may lie in the pause after it
 
 
 class Transcriber(Protocol):
@@ -54,51 +54,89 @@ class Transcriber(Protocol):
         ...
 
 
-class LocalAgreementRecognizer(WindowedRecognizer[Word]):
+class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
     """
-    Re-transcribe a growing buffer every `tick_seconds` and commit what two hypotheses agree on.
+    Re-transcribe a growing window every `tick_seconds` and commit what two hypotheses agree on.
 
-    The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
-    committed word that `kept_seconds` of audio follow, and the engine never gets more than
-    `max_seconds` of audio.
+    Once it is longer than `buffer_seconds` it is cut after a committed word that `kept_seconds` of
+    audio follow, and the engine never gets more than `max_seconds` of audio.
     """
 
-    def __init__(
-        self,
-        transcribe: Transcriber,
-        *,
-        language: str | None = None,
-        prompt: str = "",
-        tick_seconds: float = 1.0,
-        buffer_seconds: float = 12.0,
-        max_seconds: float = 28.0,
-        kept_seconds: float = 0.0,
-    ) -> None:
-        self._transcribe = transcribe
-        window: BoundedWindow[Word] = BoundedWindow(
-            lambda word: word,
-            prefix_is_forced=False,
-            prompt=prompt,
-            tick_seconds=tick_seconds,
-            buffer_seconds=buffer_seconds,
-            max_seconds=max_seconds,
-            kept_seconds=kept_seconds,
-        )
-        super().__init__(window, language=language)
+    _prefix_is_forced = False
 
     def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., Hypothesis]:
         del is_last  # an engine that knows no policy transcribes all alike
-        return partial(self._transcribe, self._window.audio(stop))
+        return partial(self._decode, self._audio.view(self._audio.start, stop))
 
     def _new_words(self, words: Sequence[Word], stop: int) -> tuple[Word, ...]:
-        window = self._window
-        start, end = window.start / SAMPLE_RATE, stop / SAMPLE_RATE
+        start, end = self._audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
         ordered = words_in_order([word.shifted(start) for word in words], floor=start, limit=end)
-        old, fresh = split_overlap(ordered, window.prefix, window.overlap_end)
-        if window.prefix and old and is_continued(window.prefix[-1], old[-1]):
-            window.retime(attrs.evolve(window.prefix[-1], end=old[-1].end))
+        old, fresh = split_overlap(ordered, self._prefix, self._overlap_end)
+        if self._prefix and old and is_continued(self._prefix[-1], old[-1]):
+            # The audio ended within the word when it was committed.
+            last = attrs.evolve(self._prefix[-1], end=old[-1].end)
+            self._prefix = (*self._prefix[:-1], last)
+            self._overlap_end = max(self._overlap_end, self._commit_boundary(last))
         return fresh
 
     def _count_final(self, words: Sequence[Word], stop: int) -> int:
         del stop
-        return count_agreed(self._upcoming, words)
+        return count_agreed(self.hypothesis, words)
+
+
+def count_agreed(before: Sequence[Word], words: Sequence[Word]) -> int:
+    """Return how many of *words* are final: the longest common prefix of two hypotheses."""
+    # By their letters, because a comma or capital that comes and goes must not delay a word.
+    pairs = zip(before, words, strict=False)
+    return sum(takewhile(bool, (letters(old.text) == letters(new.text) for old, new in pairs)))
+
+
+def split_overlap(
+    words: Sequence[Word], committed: Sequence[Word], committed_end: float
+) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """
+    Split a hypothesis into the words committed before and the new ones.
+
+    *committed* are the committed words whose audio it was decoded from, and *committed_end* is
+    where the last word committed so far ends.
+    """
+    # The audio of the last commits is often still in the window.  Text alone never removes a word,
+    # so words that a speaker repeats survive.
+    last = committed[-1] if committed else None
+    if last is not None:
+        committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
+    # Time separates old words from new ones, whose middle does not lie before `committed_end`.
+    cut = 0
+    while cut < len(words) and words[cut].middle < committed_end:
+        cut += 1
+    # Times move a little from one hypothesis to the next, and an end may reach into the pause after
+    # its word.  So the boundary moves by a word if a word next to it has the letters and about the
+    # time of the last committed word; then that is the last old word.
+    if last is not None:
+        candidates = [
+            (_distance(words[index - 1], last), index)
+            for index in range(max(1, cut - 1), min(len(words), cut + 1) + 1)
+            if letters(words[index - 1].text) == letters(last.text)
+        ]
+        distance, index = min(candidates, default=(BOUNDARY_SLACK, cut))
+        cut = index if distance < BOUNDARY_SLACK else cut
+    return tuple(words[:cut]), tuple(words[cut:])
+
+
+def is_continued(committed: Word, newer: Word) -> bool:
+    """Return whether *newer* is the word *committed* with a later end."""
+    is_same = letters(committed.text) == letters(newer.text)
+    return is_same and newer.end > committed.end and _distance(newer, committed) < BOUNDARY_SLACK
+
+
+def _distance(word: Word, other: Word) -> float:
+    return min(abs(word.start - other.start), abs(word.middle - other.middle))
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of *text*, case folded; all of it if there are none."""
+    stripped = text.strip()
+    if stripped.isascii() and stripped.isalnum():  # as most words are
+        return stripped.lower()
+    kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
+    return kept.casefold() or stripped

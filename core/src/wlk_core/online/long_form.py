@@ -6,29 +6,16 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from wlk_core.online.language import StreamLanguage
 from wlk_core.online.recognizer import Step
-from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.window import (
-    PROMPT_CHARACTERS,
-    REMAINDER_SECONDS,
-    SEARCH_SECONDS,
-    AudioBuffer,
-    last_words,
-    quietest_sample,
-    words_in_order,
-)
+from wlk_core.online.windowed import UtteranceRecognizer
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.audio_buffer import REMAINDER_SECONDS, SEARCH_SECONDS
+from wlk_core.streaming.words import Word, last_words, words_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from wlk_core.online.local_agreement import Transcriber
-    from wlk_core.streaming.words import Word
-
-__all__ = ["LongFormRecognizer"]
 
 CUT_SHARE = 2 / 3  # of a window, after which it is cut at the widest pause
 COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window, which is complete then
@@ -36,7 +23,7 @@ UNDECODED_SECONDS = 3.0  # after the last word of an utterance, longer than a ga
 MIN_ADVANCE = round(0.2 * SAMPLE_RATE)  # per call, as with the smallest tick of a live policy
 
 
-class LongFormRecognizer:
+class LongFormRecognizer(UtteranceRecognizer[Word]):
     """
     Transcribe an utterance in windows of `max_seconds`, each with one engine call.
 
@@ -47,10 +34,6 @@ class LongFormRecognizer:
     late, so live audio needs another policy.
     """
 
-    hypothesis: tuple[Word, ...]  #: words after the last cut, which the next window decodes again
-    work: WorkCounters  #: the engine's work, added up
-    _prompt: str  # the end of the text before the window
-
     def __init__(
         self,
         transcribe: Transcriber,
@@ -60,26 +43,8 @@ class LongFormRecognizer:
         max_seconds: float = 28.0,
     ) -> None:
         self._transcribe = transcribe
-        self._language = StreamLanguage(code=language, is_settled=language is not None)
-        self._initial_prompt = prompt
         self._max_samples = round(max_seconds * SAMPLE_RATE)
-        self.work = WorkCounters()
-        self.end_utterance("")
-
-    @property
-    def language(self) -> str | None:
-        """The language forced, or detected in this or the last utterance."""
-        return self._language.code
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of audio and text held, the prompt at its bound."""
-        text = sum(len(word.text) for word in self.hypothesis)
-        return self._audio.nbytes + PROMPT_CHARACTERS + text
-
-    def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the utterance."""
-        self._audio.append(audio)
+        super().__init__(language=language, prompt=prompt)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Transcribe a full window, or what is left of a complete utterance."""
@@ -113,18 +78,6 @@ class LongFormRecognizer:
         outside = sum(word.is_outside(end - start) for word in answer.words)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
 
-    def end_utterance(self, committed_text: str) -> None:
-        """Begin a new utterance with the end of the transcript as prompt."""
-        self._audio = AudioBuffer()
-        self._prompt = last_words(committed_text or self._initial_prompt)
-        self.hypothesis = ()
-        self._language = self._language.next_utterance()
-        self._overlap_end = 0.0  # seconds; words with their middle before it are old
-
-    def close(self) -> None:
-        """Release audio and text."""
-        self.end_utterance("")
-
     def _cut(self, words: Sequence[Word], stop: int) -> tuple[int, int]:
         """Return how many of *words* are final, and the first sample of the next window."""
         # That is in the widest pause of the last part of the window.  An engine that ended its text
@@ -132,7 +85,7 @@ class LongFormRecognizer:
         # are decoded again.
         earliest = (self._audio.start * (1 - CUT_SHARE) + stop * CUT_SHARE) / SAMPLE_RATE
         if not words:
-            return 0, quietest_sample(self._audio, earliest, stop / SAMPLE_RATE)
+            return 0, self._audio.quietest_sample(earliest, stop / SAMPLE_RATE)
         pauses = [
             (after.start - before.end, count)
             for count, (before, after) in enumerate(pairwise(words), 1)
@@ -148,7 +101,7 @@ class LongFormRecognizer:
         last, upcoming = words[count - 1], words[count:]
         following = upcoming[0].start if upcoming else last.end + SEARCH_SECONDS
         begin = max(last.middle, min(last.end, following) - SEARCH_SECONDS)
-        cut = quietest_sample(self._audio, begin, following - SEARCH_SECONDS / 2)
+        cut = self._audio.quietest_sample(begin, following - SEARCH_SECONDS / 2)
         cut = min(stop, max(cut, self._audio.start + MIN_ADVANCE))
         # The cut may lie in the last word, whose rest is not a word.  A word that follows is known
         # by its middle, which is nearer to it than to the rest.

@@ -29,7 +29,8 @@ from wlk_core.online.transcript_builder import (
     Utterance,
     checked_turn,
 )
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
+from wlk_core.online.windowed import WindowedRecognizer
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
 from wlk_core.untrusted import real_number, reason, shown
 
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
     from wlk_core.online.recognizer import Recognizer, Step
     from wlk_core.tokens import ASRToken, ChangeSpeaker
-
-__all__ = ["STEPS_PER_CALL", "OnlineStream"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -97,9 +96,11 @@ class OnlineStream:
         return self._hypothesis
 
     def skip_ticks(self, *, is_skipping: bool) -> None:
-        """Leave ticks out while `is_skipping`; see SupportsTickSkipping.  Reset ends it."""
-        if isinstance(self._recognizer, SupportsTickSkipping):
-            self._recognizer.skip_ticks(is_skipping=is_skipping)
+        """Decode only at the latest tick that is due, while `is_skipping`.  Reset ends it."""
+        # The latest tick decodes the audio of the others too.  So no word is lost, but words may be
+        # committed later or with other text, and the result depends on when audio came.
+        if isinstance(self._recognizer, WindowedRecognizer):
+            self._recognizer.skips_ticks = is_skipping
 
     @property
     def has_backlog(self) -> bool:
@@ -109,11 +110,11 @@ class OnlineStream:
     @property
     def stats(self) -> StreamStats:
         """The counters so far; see OnlineProcessor."""
-        held = self._held_bytes
+        held, waiting = self._held_bytes, self._input.samples - self._input.taken
         return StreamStats(
             **attrs.asdict(self._work),
             audio_seconds=self._input.samples / SAMPLE_RATE,
-            state_bytes=None if held is None else held + 4 * self._input.waiting_samples,
+            state_bytes=None if held is None else held + 4 * waiting,
             busy_seconds=self._busy_seconds,
             misplaced_words=self._misplaced_words,
         )
@@ -209,7 +210,7 @@ class OnlineStream:
             self._utterance_samples += len(audio)
             self._may_have_steps = True
             self._input.take()
-        self._fed_time = self._input.taken_time()
+        self._fed_time = self._input.taken_end
 
     def _step(self, *, is_last: bool) -> Step | None:
         began = perf_counter()
@@ -236,8 +237,7 @@ class OnlineStream:
 
     def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
         length = utterance.end - utterance.origin
-        outside = [word for word in step.committed if word.is_outside(length)]
-        count = step.misplaced_words + len(outside)
+        count = step.misplaced_words + sum(word.is_outside(length) for word in step.committed)
         if count and not self._misplaced_words:
             _LOGGER.warning(
                 "the engine put %d words outside the audio it was called with; they are moved into "
@@ -261,7 +261,7 @@ class OnlineStream:
         self._start_utterance()
 
     def _start_utterance(self) -> None:
-        self._utterance_start = self._fed_time = self._input.taken_time()
+        self._utterance_start = self._fed_time = self._input.taken_end
         self._processed_time = max(self._processed_time, self._utterance_start)
         self._transcript.end_utterance(self._utterance_start)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.streaming.words import Word
-
-__all__ = ["PROMPT_TAIL_CHARACTERS", "TranscriptBuilder", "Utterance", "checked_turn"]
 
 PROMPT_TAIL_CHARACTERS = 400  # of the transcript, kept as prompt for the next utterance
 LATEST_START = 0.02  # seconds before the end of the audio by which every word has begun
@@ -37,9 +35,8 @@ class TranscriptBuilder:
     """
     Turn committed words into tokens: spacing, order of times and speakers.
 
-    Tokens carry their own spacing; only where two utterances meet is a join put between them that
-    suits the script.  Times keep the contract although models jitter.  Starts never go back, no
-    token starts before the last committed end or before `stable`, and none leaves its utterance.
+    Times keep the contract although models jitter: starts never go back, no token starts before the
+    last committed end or before `stable`, and none leaves its utterance.
     """
 
     def __init__(self) -> None:
@@ -49,11 +46,8 @@ class TranscriptBuilder:
         self._turns: list[ChangeSpeaker] = []
 
     def commit(self, words: Sequence[Word], utterance: Utterance) -> list[ASRToken]:
-        """
-        Return *words*, timed in their utterance, as the next tokens of the stream.
-
-        If a word is invalid, the error is passed on and nothing was changed.
-        """
+        """Return *words*, timed in their utterance, as the next tokens of the stream."""
+        # A word may be invalid, and then nothing may have changed.
         tokens: list[ASRToken] = []
         tail, stable, is_first = self.prompt_tail, self.stable, self._is_first
         for word in words:
@@ -96,7 +90,8 @@ class TranscriptBuilder:
     def _token(
         self, word: Word, utterance: Utterance, floor: float, *, tail: str | None
     ) -> ASRToken:
-        """Return a token no earlier than *floor*, joined to *tail*, the text of the utterances."""
+        # No earlier than *floor*, and joined to *tail*: only where two utterances meet is a join
+        # put between them, which suits the script.
         # A word that a model places into its padding would begin with audio that is still to come.
         latest = max(utterance.origin, utterance.end - LATEST_START)
         start = max(floor, min(utterance.origin + word.start, latest))
@@ -112,23 +107,15 @@ class TranscriptBuilder:
 
 
 def checked_turn(change: ChangeSpeaker) -> ChangeSpeaker:
-    """
-    Return *change* with a plain number as its time.
-
-    Raises:
-        OptionError: it is not a ChangeSpeaker, or its speaker is neither a number nor a string.
-        ClockError: it does not start at a finite stream time of 0 s or more.
-
-    """
+    """Return *change* with plain numbers; raise OptionError or ClockError if it is impossible."""
     if not isinstance(change, ChangeSpeaker):
         raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
-    speaker: object = change.speaker
-    is_number = isinstance(speaker, Integral) and not isinstance(speaker, bool)
-    if not (is_number or is_text(speaker)):
+    speaker: Any = change.speaker
+    if not isinstance(speaker, Integral) and not is_text(speaker):
         raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
     start = real_number(change.start)
     if start is None or not 0 <= start < math.inf:
         raise ClockError(
             f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
         )
-    return ChangeSpeaker(int(change.speaker) if is_number else str(change.speaker), start)
+    return ChangeSpeaker(speaker if isinstance(speaker, str) else int(speaker), start)

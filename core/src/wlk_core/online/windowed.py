@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from wlk_core.online.language import StreamLanguage
-from wlk_core.online.recognizer import Step
+from wlk_core.online.recognizer import Step, StreamLanguage
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.streaming.audio_buffer import REMAINDER_SECONDS, SEARCH_SECONDS, AudioBuffer
+from wlk_core.streaming.words import PROMPT_CHARACTERS, W, last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,29 +16,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming.window import BoundedWindow
     from wlk_core.streaming.words import Word
 
-__all__ = ["WindowedRecognizer"]
+QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row contain no new word
+MAX_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
 
-T = TypeVar("T")
+D = TypeVar("D")
 
 
-class WindowedRecognizer(ABC, Generic[T]):
-    """
-    Decode a BoundedWindow at every tick, and commit the words that a policy finds final.
+class UtteranceRecognizer(Generic[W]):
+    """The audio, text and language of an utterance, which all recognizers of windows hold."""
 
-    The policies differ in how they call the engine, which words of its answer are new, and how many
-    of those are final.  Their items are those of the window.
-    """
-
+    hypothesis: tuple[W, ...]  #: words of the newest hypothesis that are not final
     work: WorkCounters  #: the engine's work, added up
-    _upcoming: tuple[T, ...]  # words of the newest hypothesis that are not final
-    _detected: str | None  # the language of that hypothesis
+    _prefix: tuple[W, ...] = ()  # committed words whose audio is held
 
-    def __init__(self, window: BoundedWindow[T], *, language: str | None) -> None:
-        self._window = window
+    def __init__(self, *, language: str | None, prompt: str) -> None:
         self._language = StreamLanguage(code=language, is_settled=language is not None)
+        self._initial_prompt = prompt
         self.work = WorkCounters()
         self.end_utterance("")
 
@@ -47,56 +43,114 @@ class WindowedRecognizer(ABC, Generic[T]):
         return self._language.code
 
     @property
-    def hypothesis(self) -> tuple[Word, ...]:
-        """Words that are not final, in seconds of the utterance."""
-        return tuple(map(self._window.word_of, self._upcoming))
-
-    @property
     def state_bytes(self) -> int:
         """Bytes of audio and text held, the prompt at its bound."""
-        return self._window.nbytes + sum(len(word.text) for word in self.hypothesis)
-
-    def skip_ticks(self, *, is_skipping: bool) -> None:
-        """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
-        self._window.skips_ticks = is_skipping
+        text = sum(len(word.text) for word in (*self._prefix, *self.hypothesis))
+        return self._audio.nbytes + PROMPT_CHARACTERS + text
 
     def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the window."""
-        self._window.buffer.append(audio)
-
-    def step(self, *, is_last: bool) -> Step | None:
-        """Decode up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last)
-        if stop is not None:
-            return self._decode_to(stop, is_last=not self._window.is_on_grid(stop))
-        if not is_last or not self._upcoming:
-            return None
-        if self._language.holds_words:
-            return self._decode_to(self._window.processed, is_last=True)
-        # The utterance ends on a tick, which has decoded all of it: another call would be wasted.
-        committed, self._upcoming = self.hypothesis, ()
-        self._language = self._language.committed(self._detected)
-        return Step(committed=committed, consumed_samples=self._window.processed)
+        """Append float32[n] to the utterance."""
+        self._audio.append(audio)
 
     def end_utterance(self, committed_text: str) -> None:
-        """Begin a new utterance with the end of the transcript as prompt."""
-        self._window.reset(committed_text)
-        self._upcoming = ()
-        self._detected = None
+        """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
+        self._audio = AudioBuffer()
+        self._prompt = last_words(committed_text or self._initial_prompt)
+        self._overlap_end = 0.0  # seconds; a word whose middle lies before it is old
+        self.hypothesis = ()
         self._language = self._language.next_utterance()
 
     def close(self) -> None:
         """Release audio, text and caches."""
         self.end_utterance("")
 
+
+class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
+    """
+    Decode a bounded window of audio every `tick_seconds`; commit what a policy finds final.
+
+    The window holds the newest audio, the committed words whose audio that is (`_prefix`), and the
+    end of the text before it (`_prompt`).  Once it is longer than `buffer_seconds` it is cut after
+    a committed word, at the quietest place next to the word boundary; the words before the cut
+    become prompt.  `kept_seconds` of audio at least stay, because some models need more context
+    than the words to come.  Of audio in which two hypotheses in a row contain no new word, only the
+    last QUIET_SECONDS are kept.
+
+    A window about to outgrow `max_seconds`, the engine's limit, is cut in any case.  Words in its
+    older half are then committed as they are, because they have been decoded many times.
+
+    The policies differ in how they call the engine, which words of its answer are new, and how many
+    of those are final.  Times count in seconds of the utterance.
+    """
+
+    # Engines differ in what they do with the prefix, and so does the boundary between old and new
+    # words; see _commit_boundary and _cut_boundary.
+    _prefix_is_forced: ClassVar[bool]
+
+    def __init__(
+        self,
+        decode: D,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        tick_seconds: float = 1.0,
+        buffer_seconds: float = 12.0,
+        max_seconds: float = 28.0,
+        kept_seconds: float = 0.0,
+        cut_samples: int = 1,
+    ) -> None:
+        self._decode = decode
+        self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
+        self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
+        self._kept_seconds = kept_seconds
+        # After a forced cut there is room for another tick.
+        self._max_samples = round(max_seconds * SAMPLE_RATE) - self._tick
+        # A forced cut lies in the older half, where a multiple of cut_samples has to exist.
+        if not 0 < cut_samples <= self._max_samples // 2:
+            raise ValueError(
+                f"expected cuts at 1 to {self._max_samples // 2} samples, half of {max_seconds:g} "
+                f"s less a tick of {tick_seconds:g} s, got {cut_samples}"
+            )
+        # Engines that keep state between calls can be cut between their blocks of audio only.
+        self._cut_samples = cut_samples
+        self.skips_ticks = False  #: whether only the latest tick that is due is decoded
+        super().__init__(language=language, prompt=prompt)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Decode up to the next tick, or to the end of a complete utterance."""
+        stop = self._processed - self._processed % self._tick + self._tick
+        if self.skips_ticks:
+            latest = min(self._audio.end, self._audio.start + self._max_samples + self._tick)
+            stop = max(stop, latest - latest % self._tick)
+        if stop <= self._audio.end:
+            return self._decode_to(stop, is_last=False)
+        if not is_last:
+            return None
+        if self._processed < self._audio.end or (self.hypothesis and self._language.holds_words):
+            return self._decode_to(self._audio.end, is_last=True)
+        if not self.hypothesis:
+            return None
+        # The utterance ends on a tick, which has decoded all of it: another call would be wasted.
+        committed, self.hypothesis = self.hypothesis, ()
+        self._language = self._language.committed(self._detected)
+        return Step(committed=committed, consumed_samples=self._processed)
+
+    def end_utterance(self, committed_text: str) -> None:
+        """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
+        super().end_utterance(committed_text)
+        self._prefix = ()
+        self._processed = 0  # number of the first sample that no step has decoded
+        self._dropped_end = 0.0  # seconds; where the last word ends that became prompt
+        self._was_quiet = False  # the last hypothesis contained no new word
+        self._detected: str | None = None  # the language of the hypothesis
+
     def _decode_to(self, stop: int, *, is_last: bool) -> Step:
         # Nothing changes before the answer was read, so that a failed step can be repeated.
-        window = self._window
-        seconds, end = (stop - window.start) / SAMPLE_RATE, stop / SAMPLE_RATE
+        seconds, end = (stop - self._audio.start) / SAMPLE_RATE, stop / SAMPLE_RATE
         answer, language = self._language.decode(
             self._engine_call(stop, is_last=is_last),
-            window.prompt,
-            speech_seconds=lambda answer: seconds - window.word_of(answer.words[0]).start,
+            self._prompt.strip(),
+            speech_seconds=lambda answer: seconds - answer.words[0].start,
             is_last=is_last,
         )
         fresh = self._new_words(answer.words, stop)
@@ -107,42 +161,152 @@ class WindowedRecognizer(ABC, Generic[T]):
         else:
             # Audio after the window may add to its last word: two hypotheses can agree on what a
             # model makes of the first half of one, and attention stays within that half.
-            may_continue = fresh and window.word_of(fresh[-1]).may_continue(end)
+            may_continue = fresh and fresh[-1].may_continue(end)
             count = self._count_final(fresh[:-1] if may_continue else fresh, stop)
-        outside = sum(window.word_of(item).is_outside(seconds) for item in answer.words)
+        outside = sum(word.is_outside(seconds) for word in answer.words)
         self.work += answer.work
         if language.is_change(self._language):
-            window.forget_prompt()
-        window.processed = stop
-        window.commit(fresh[:count])
-        count += window.bound(fresh[count:], is_quiet=not fresh)
-        committed, self._upcoming = fresh[:count], fresh[count:]
+            self._prompt = ""  # it is in another language
+        self._processed = stop
+        self._extend_prefix(fresh[:count])
+        count += self._bound(fresh[count:], is_quiet=not fresh)
+        committed, self.hypothesis = fresh[:count], fresh[count:]
         self._language, self._detected = language, answer.language
         if committed:
             self._language = language.committed(answer.language)
-        self._note_committed(committed)
-        return Step(
-            committed=tuple(map(window.word_of, committed)),
-            consumed_samples=stop,
-            misplaced_words=outside,
-        )
+        return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
 
     @abstractmethod
     def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., Any]:
         """Return the engine call on the window up to *stop*; it takes `prompt` and `language`."""
 
     @abstractmethod
-    def _new_words(self, words: Sequence[T], stop: int) -> tuple[T, ...]:
-        """
-        Return the words of an answer that were not committed before, in seconds of the utterance.
-
-        Those of the answer count from the start of the window.  May raise before it changes any
-        state, but not after.
-        """
+    def _new_words(self, words: Sequence[W], stop: int) -> tuple[W, ...]:
+        """Return the words of an answer, which counts from the window, that are not committed."""
+        # May raise before it changes any state, but not after.
 
     @abstractmethod
-    def _count_final(self, words: Sequence[T], stop: int) -> int:
+    def _count_final(self, words: Sequence[W], stop: int) -> int:
         """Return how many of the new words are final, none of which can still be continued."""
 
-    def _note_committed(self, items: Sequence[T]) -> None:
-        """Take note of what was committed."""
+    def _extend_prefix(self, words: Sequence[W]) -> None:
+        if words:
+            self._prefix += tuple(words)
+            self._overlap_end = max(self._overlap_end, self._commit_boundary(words[-1]))
+
+    def _bound(self, upcoming: Sequence[W], *, is_quiet: bool) -> int:
+        """Cut the window; return how many of *upcoming* had to be committed for it."""
+        was_quiet, self._was_quiet = self._was_quiet, is_quiet
+        if is_quiet and was_quiet:
+            self._trim(self._cut_in_silence(), upcoming)
+        if self._processed - self._audio.start > self._buffer_samples and self._prefix:
+            self._trim(self._cut_after_prefix(upcoming, kept=self._kept_seconds), upcoming)
+        if self._processed - self._audio.start <= self._max_samples:
+            return 0
+        half = (self._audio.start + self._processed) / 2 / SAMPLE_RATE
+        count = sum(word.end <= half for word in upcoming)
+        self._extend_prefix(upcoming[:count])
+        upcoming = upcoming[count:]
+        after_prefix = self._cut_after_prefix(upcoming) if self._prefix else 0
+        # Up to the next word the engine has recognised nothing more.
+        following = upcoming[0].start if upcoming else half
+        self._trim(max(after_prefix, self._forced_cut(following)), upcoming)
+        return count
+
+    def _cut_in_silence(self) -> int:
+        cut = self._processed - round(QUIET_SECONDS * SAMPLE_RATE)
+        if self._prefix_is_forced:
+            return cut
+        # A committed word there is kept whole: an engine that transcribes all of the window could
+        # take its rest for a word.
+        words = self._prefix
+        word = next((w for w in words if (w.end + SEARCH_SECONDS) * SAMPLE_RATE > cut), None)
+        return cut if word is None else min(cut, self._cut_before(word.start))
+
+    def _cut_after_prefix(self, upcoming: Sequence[W], *, kept: float = 0.0) -> int:
+        # Between the last committed word that *kept* seconds follow and what follows it.
+        words = list(self._prefix)
+        following = upcoming[0].start if upcoming else None
+        audio_end = self._processed / SAMPLE_RATE - max(kept, 1.5 * SEARCH_SECONDS)
+        # A word up to the end of the audio may go on after it, and counts as what follows.
+        while words and words[-1].end > audio_end:
+            following = words.pop().start
+        if not words:
+            return self._audio.start
+        last = words[-1]
+        if following is None:
+            # Next to the end of the word: an engine that ended its text early has not emitted the
+            # words of the audio after it.
+            first, final = last.end - SEARCH_SECONDS, last.end + SEARCH_SECONDS / 2
+        else:
+            first = min(last.end, following) - SEARCH_SECONDS
+            final = following - SEARCH_SECONDS / 2
+        return self._quietest(max(first, last.middle), final)
+
+    def _forced_cut(self, following: float) -> int:
+        # Before the first non-final word, which starts at *following* seconds.  One that spans half
+        # of the window is an alignment error.
+        middle = (self._audio.start + self._processed) // 2
+        cut = self._on_whole_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
+        return cut if self._processed - cut <= self._max_samples else middle
+
+    def _cut_before(self, start: float) -> int:
+        # The word may begin earlier, because engines place starts too late.
+        return self._quietest(start - 1.5 * SEARCH_SECONDS, start - SEARCH_SECONDS / 2)
+
+    def _quietest(self, start: float, end: float) -> int:
+        return self._audio.quietest_sample(start, min(end, self._processed / SAMPLE_RATE))
+
+    def _on_whole_cut(self, sample: int) -> int:
+        return sample // self._cut_samples * self._cut_samples
+
+    def _trim(self, sample: int, upcoming: Sequence[W]) -> None:
+        sample = self._on_whole_cut(max(self._audio.start, sample))
+        self._audio.trim(sample)
+        cut = sample / SAMPLE_RATE
+        # The words without audio after the cut, or with too little, become prompt.  A decoder can
+        # be forced to begin with half a word.  An engine that transcribes all of the window returns
+        # a cut word only perhaps, and the next word could be taken for it.
+        count = sum((w.middle if self._prefix_is_forced else w.start) < cut for w in self._prefix)
+        if count:
+            words, self._prefix = self._prefix[:count], self._prefix[count:]
+            self._prompt = last_words(self._prompt + "".join(word.text for word in words))
+            following = upcoming[0] if upcoming else None
+            end = words[-1].end if following is None else min(words[-1].end, following.start)
+            self._dropped_end = max(cut, end)
+            self._overlap_end = self._cut_boundary(cut, following)
+
+    @property
+    def _remainder_samples(self) -> int:
+        # How much of the start of the audio is the end of a word that became prompt.  A decoder
+        # leaves it out: to keep its text instead was worse, 10 words wrong in 192 digits against 1.
+        end = self._dropped_end
+        if self._prefix:
+            end = min(end, self._prefix[0].start)
+        # A word of twice MAX_REMAINDER is an alignment error, and other words may lie in its time.
+        seconds = end - self._audio.start / SAMPLE_RATE
+        return round(seconds * SAMPLE_RATE) if 0 < seconds < MAX_REMAINDER else 0
+
+    def _commit_boundary(self, last: Word) -> float:
+        # An engine that transcribes all of the window returns the prefix again.  Its words lie
+        # before the end of the last one, give or take a little, and the new words after it.
+        #
+        # A decoder that is forced to begin with the prefix returns new words only, unless its
+        # attention jumps back.  The end of the last word is a guess then, and the next word may
+        # begin before it; a word with its middle before that of the last one is surely old.
+        return last.middle if self._prefix_is_forced else last.end
+
+    def _cut_boundary(self, cut: float, following: Word | None) -> float:
+        if self._prefix:
+            return self._overlap_end  # the last committed word decides as before
+        # A remainder of the last word may lie after the cut, which is not a word.  Its middle is
+        # known as well as the end of the word is, which REMAINDER_SECONDS allows for.
+        remainder = (cut + self._dropped_end) / 2
+        boundary = remainder + REMAINDER_SECONDS
+        if following is not None:
+            # A boundary nearer to the middle of the next word would hide that word.  One without
+            # length was placed inside of the last word, which ends earlier than it seems.
+            is_inside = following.end <= self._dropped_end
+            middle = (remainder + following.middle) / 2
+            boundary = remainder if is_inside else min(boundary, middle)
+        return max(self._overlap_end, boundary) if self._prefix_is_forced else boundary

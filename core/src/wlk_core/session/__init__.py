@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from wlk_core.session.event_streams import AsyncEvents, astream, stream
-from wlk_core.session.events import (
-    AudioGap,
-    Commit,
-    End,
-    Endpoint,
-    Event,
-    Failure,
-    HypothesisChange,
-    Lag,
-    LatencySummary,
-    Marked,
-    SilenceSpan,
-    SpeakerTurn,
-    SpeechStarted,
-    Translation,
-)
-from wlk_core.session.session import Session
-from wlk_core.session.timeline import Timeline
-from wlk_core.session.transcription import Transcription, transcribe
-
-__all__ = [
-    "AsyncEvents",
-    "AudioGap",
-    "Commit",
-    "End",
-    "Endpoint",
-    "Event",
-    "Failure",
-    "HypothesisChange",
-    "Lag",
-    "LatencySummary",
-    "Marked",
-    "Session",
-    "SilenceSpan",
-    "SpeakerTurn",
-    "SpeechStarted",
-    "Timeline",
-    "Transcription",
-    "Translation",
-    "astream",
-    "stream",
-    "transcribe",
-]
+from wlk_core.session.events import AudioGap as AudioGap
+from wlk_core.session.events import Commit as Commit
+from wlk_core.session.events import End as End
+from wlk_core.session.events import Endpoint as Endpoint
+from wlk_core.session.events import Event as Event
+from wlk_core.session.events import Failure as Failure
+from wlk_core.session.events import HypothesisChange as HypothesisChange
+from wlk_core.session.events import Lag as Lag
+from wlk_core.session.events import LatencySummary as LatencySummary
+from wlk_core.session.events import Marked as Marked
+from wlk_core.session.events import SilenceSpan as SilenceSpan
+from wlk_core.session.events import SpeakerTurn as SpeakerTurn
+from wlk_core.session.events import SpeechStarted as SpeechStarted
+from wlk_core.session.events import Translation as Translation
+from wlk_core.session.session import Session as Session
+from wlk_core.session.timeline import Timeline as Timeline
+from wlk_core.session.transcription import Transcription as Transcription
+from wlk_core.session.transcription import astream as astream
+from wlk_core.session.transcription import stream as stream
+from wlk_core.session.transcription import transcribe as transcribe

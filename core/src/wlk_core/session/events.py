@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import StreamStats
     from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript, TranslatedText
 
-__all__ = [
-    "AudioGap",
-    "Commit",
-    "End",
-    "Endpoint",
-    "EndpointReason",
-    "Event",
-    "Failure",
-    "HypothesisChange",
-    "Lag",
-    "LatencySummary",
-    "Marked",
-    "SilenceSpan",
-    "SpeakerTurn",
-    "SpeechStarted",
-    "Translation",
-]
-
 EndpointReason: TypeAlias = Literal["silence", "commit", "turn-detector", "end"]
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 import math
 import threading
 from typing import TYPE_CHECKING
 
 from wlk_core.audio.pcm import PcmConverter
-from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
+from wlk_core.errors import ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue
-from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
+from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session.worker import Worker
 from wlk_core.untrusted import real_number, shown
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import Event
     from wlk_core.vad import SilenceGate
-
-__all__ = ["Session"]
 
 
 class Session:
@@ -42,8 +39,8 @@ class Session:
 
     A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
     `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
-    `step` makes at most one call of the processor and returns its events.  One thread at a time may
-    step it.
+    the first four raise StreamClosed once the audio was ended or the session is over.  `step` makes
+    at most one call of the processor and returns its events; one thread at a time may step it.
 
     A call that fails is a `Failure` and is made again by the next step.  After the last attempt
     the failure is final and the session ends; everything committed has been returned before.
@@ -81,22 +78,19 @@ class Session:
         max_backlog_seconds: float = 120.0,
         skip_ticks_after: float | None = None,
     ) -> None:
-        max_backlog_seconds = _seconds("max_backlog_seconds", max_backlog_seconds)
+        self._max_backlog = _seconds("max_backlog_seconds", max_backlog_seconds)
+        late = math.inf
         if skip_ticks_after is not None:
-            skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
+            late = _seconds("skip_ticks_after", skip_ticks_after)
         self._converter = PcmConverter(encoding=encoding, rate=rate)
-        self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
         parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
         annotators = {name: part for name, part in parts.items() if part is not None}
-        self._worker = Worker(
-            self._queue, processor, gate, annotators, skip_ticks_after=skip_ticks_after
-        )
+        self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=late)
         self._work = self._worker.work()
-        self._is_over = False
-        self._has_end = False  # whether the End is in `_events` or was returned
-        self._events: list[Event] = []  # that happened and that no call has returned yet
+        #: Whether the End was returned or the session failed; no event will come any more.
+        self.is_over = False
         self._stepping = threading.Lock()
 
     @property
@@ -107,22 +101,17 @@ class Session:
     @property
     def backlog_seconds(self) -> float:
         """Seconds of audio that were received and that no step has taken yet."""
-        return self._queue.waiting_samples / SAMPLE_RATE
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the End was returned or the session failed; no event will come any more."""
-        return self._is_over
+        return self._queue.waiting_seconds
 
     @property
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        return not self._is_over and (not self._worker.is_idle or self._queue.has_items)
+        return not self.is_over and (not self._worker.is_idle or self._queue.has_items)
 
     @property
     def is_ending_utterance(self) -> bool:
         """Whether the utterance is over, by a commit, a silence or the end, and not flushed yet."""
-        return not self._is_over and (self._worker.is_flushing or self._queue.has_command)
+        return not self.is_over and (self._worker.is_flushing or self._queue.has_command)
 
     def receive(self, audio: Audio) -> None:
         """
@@ -131,16 +120,15 @@ class Session:
         Raises:
             AudioFormatError: another type or shape, NaN or infinity; nothing was changed.
             SessionOverloaded: `max_backlog_seconds` of audio wait; nothing was changed.
-            StreamClosed: `end_audio` was called, or the session is over.
 
         """
         with self._receiving:
             # Where nothing waits a piece of any length is taken, or one longer than the bound could
             # never be sent.
-            if 0 < self._queue.waiting_samples >= self._max_backlog:
+            if 0 < self.backlog_seconds >= self._max_backlog:
                 raise SessionOverloaded(
                     f"{self.backlog_seconds:.1f} s of audio wait to be decoded, the bound is "
-                    f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
+                    f"{self._max_backlog:.1f} s; step the session, then send again"
                 )
             converted = self._converter.push(audio)
             for start in range(0, max(1, len(converted)), MAX_PIECE):
@@ -154,15 +142,9 @@ class Session:
 
         Raises:
             ClockError: no number of seconds, negative or longer than a stream may be.
-            StreamClosed: `end_audio` was called, or the session is over.
 
         """
-        length = real_number(seconds)
-        if length is None or not 0 <= length <= MAX_STREAM_SECONDS:
-            raise ClockError(
-                f"expected a gap of 0 to {MAX_STREAM_SECONDS:.0f} seconds, got {shown(seconds)}"
-            )
-        self._queue.put_silence(Fraction(round(length * SAMPLE_RATE), SAMPLE_RATE))
+        self._queue.put_silence(seconds, in_samples=True)
 
     def commit(self) -> None:
         """
@@ -170,10 +152,6 @@ class Session:
 
         The steps commit all of its words and report one `Endpoint`, with or without a gate and
         also where no audio came since the last commit.
-
-        Raises:
-            StreamClosed: `end_audio` was called, or the session is over.
-
         """
         self._queue.put(Command.COMMIT)  # also after another one: each has an endpoint
 
@@ -183,10 +161,6 @@ class Session:
 
         The steps decode it as far as the policy decides without later audio, and commit nothing
         that a policy would not.  A client on another machine so learns what was decoded.
-
-        Raises:
-            StreamClosed: `end_audio` was called, or the session is over.
-
         """
         self._queue.put(name)
 
@@ -211,28 +185,25 @@ class Session:
         return self._returned()
 
     def _step(self) -> None:
-        # The events are kept until a call returns them, so that a step that raises loses none.
-        if self._is_over:
+        if self.is_over:
             return
         if not self._stepping.acquire(blocking=False):
             raise ConcurrentCallError(
                 "another thread steps this session; one thread at a time may step it"
             )
         try:
-            for event in self._work:
-                if event is None:  # the end of the step
-                    return
-                self._events.append(event)
-            self._has_end = True
-            self._end_session()
+            self._worker.has_called = False
+            next(self._work, None)
         except BaseException:
             self._end_session()
             raise
         finally:
             self._stepping.release()
+        if self._worker.has_ended:
+            self._end_session()
 
     def _returned(self) -> list[Event]:
-        events, self._events = self._events, []
+        events, self._worker.events = self._worker.events, []
         return events
 
     def fail(self, error: WLKError) -> list[Event]:
@@ -242,14 +213,13 @@ class Session:
         A caller whose `step` raised gets the events of that step first.  Nothing is returned if the
         End was returned before.  May not be called while a step runs.
         """
-        if not self._has_end:
-            self._has_end = True
+        if not self._worker.has_ended:
             self._end_session()
-            self._events += self._worker.last_events(error)
+            self._worker.end(error)
         return self._returned()
 
     def _end_session(self) -> None:
-        self._is_over = True
+        self.is_over = True
         self._queue.shut()
         self._queue.clear()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right, insort_right
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import attrs
 
 from wlk_core.processor import EPS
-from wlk_core.segments import SegmentBuilder
+from wlk_core.segments import Segment, SegmentBuilder
 from wlk_core.session.events import Commit, SilenceSpan, SpeakerTurn, Translation
 from wlk_core.tokens import Silence
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
-
-__all__ = ["Line", "TextLine", "Timeline", "with_speakers"]
 
 _MIN_SECONDS = 1e-3  # a token without length still overlaps the speaker at its time
 _EARLY_SECONDS = 0.5  # by which engines put the first word of a turn before its sound
@@ -59,6 +57,7 @@ class TextLine:
 
 
 Line: TypeAlias = TextLine | Silence
+T = TypeVar("T", TextLine, Segment)
 
 
 class Timeline:
@@ -76,7 +75,7 @@ class Timeline:
         self._tokens: list[ASRToken] = []  # as they were committed
         self._pauses: list[Silence] = []
         self._spans: list[SpeakerSpan] = []  # by start
-        self._translations: list[TranslatedText] = []  # by start
+        self.translations: list[TranslatedText] = []  #: all so far, by start
 
     def add(self, event: Event) -> None:
         """Apply an event."""
@@ -92,7 +91,7 @@ class Timeline:
             case SpeakerTurn(span):
                 insort_right(self._spans, span, key=attrgetter("start"))
             case Translation(text) if text.text.strip():
-                insort_right(self._translations, text, key=attrgetter("start"))
+                insort_right(self.translations, text, key=attrgetter("start"))
 
     @property
     def tokens(self) -> list[ASRToken]:
@@ -103,14 +102,9 @@ class Timeline:
     def lines(self) -> tuple[Line, ...]:
         """All lines so far, built anew from all events."""
         lines = list(self._untranslated())
-        texts = [index for index, line in enumerate(lines) if isinstance(line, TextLine)]
-        starts = [lines[index].start - EPS for index in texts]
-        for text in self._translations if texts else ():
-            index = texts[max(0, bisect_right(starts, text.start) - 1)]
-            line = cast("TextLine", lines[index])
-            parts = filter(None, (line.translation, text.text.strip()))
-            lines[index] = attrs.evolve(line, translation=" ".join(parts))
-        return tuple(lines)
+        texts = [line for line in lines if isinstance(line, TextLine)]
+        translated = iter(with_translations(texts, self.translations))
+        return tuple(next(translated) if isinstance(line, TextLine) else line for line in lines)
 
     def _untranslated(self) -> Iterator[Line]:
         builder, pauses = SegmentBuilder(), self._pauses
@@ -129,6 +123,16 @@ class Timeline:
         if line:
             yield TextLine(tokens=tuple(line))
         yield from pauses
+
+
+def with_translations(lines: Sequence[T], texts: Iterable[TranslatedText]) -> list[T]:
+    """Return *lines* of text, sorted by start, each with the *texts* that begin in it."""
+    starts, found = [line.start - EPS for line in lines], list(lines)
+    for text in texts if lines else ():
+        index = max(0, bisect_right(starts, text.start) - 1)
+        parts = filter(None, (found[index].translation, text.text.strip()))
+        found[index] = attrs.evolve(found[index], translation=" ".join(parts))
+    return found
 
 
 def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> list[ASRToken]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from array import array
 from fractions import Fraction
-import math
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from wlk_core.audio.convert import sealed
+from wlk_core.audio.convert import ValidAudio, sealed
 from wlk_core.errors import BackendError
 from wlk_core.online.input_queue import Command
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsTickSkipping
+from wlk_core.online.stream import OnlineStream
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -35,16 +35,12 @@ from wlk_core.vad import SilenceEnded, SilenceStarted, SpeechAudio
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from numpy.typing import NDArray
-
     from wlk_core.errors import WLKError
     from wlk_core.online.input_queue import InputQueue
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import EndpointReason, Event
     from wlk_core.tokens import ASRToken
     from wlk_core.vad import GateEvent, SilenceGate
-
-__all__ = ["Work", "Worker"]
 
 _LAG_SECONDS = 2.0  # of audio that wait to be decoded, from which on a Lag is reported
 _TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
@@ -54,8 +50,7 @@ _DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detecto
 
 R = TypeVar("R")
 
-# None ends a step: the processor was called, or no work is left.
-Work: TypeAlias = "Generator[Event | None]"
+Work: TypeAlias = "Generator[None]"  # each value is the end of a step
 
 
 class Worker:
@@ -68,14 +63,19 @@ class Worker:
         gate: SilenceGate | None,
         annotators: dict[str, Any],
         *,
-        skip_ticks_after: float | None = None,
+        skip_ticks_after: float,
     ) -> None:
+        # Events that no call of the session has returned, so that a step that raises loses none.
+        self.events: list[Event] = []
+        self.is_idle = True  # whether everything taken from the queue is done
+        self.is_flushing = False  # whether an utterance is being ended
+        self.has_called = False  # whether this step has called the processor
+        self.has_ended = False  # whether there was the End
         self._queue = queue
         self._processor = processor
         self._gate = gate
         self._annotators = annotators  # those that have not failed
-        self._annotator_failures: list[Failure] = []  # that were not reported yet
-        self._skip_ticks_after = math.inf if skip_ticks_after is None else skip_ticks_after
+        self._skip_ticks_after = skip_ticks_after
         self._skips_ticks = False
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the queue, gaps included
@@ -86,17 +86,10 @@ class Worker:
         self._is_speaking = False  # whether there was speech or a word since the last endpoint
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
         self._asked_text: str | None = None  # for which the turn detector was asked in this pause
-        self.is_idle = True  # whether everything taken from the queue is done
-        self.is_flushing = False  # whether an utterance is being ended
-        self._has_called = False  # whether this step has called the processor
 
     @property
     def _audio_time(self) -> float:
         return self._queue.end
-
-    @property
-    def _waiting_seconds(self) -> float:
-        return self._queue.waiting_samples / SAMPLE_RATE
 
     def work(self) -> Work:
         """Work through the queue, in steps of one call of the processor at most."""
@@ -104,51 +97,62 @@ class Worker:
         # its hypothesis comes with its words.  So it ends before a second call, before other audio
         # is taken after a call, and at an empty queue.
         try:
-            while True:
-                if self._has_called and self._queue.has_items:
-                    yield from self._end_step()
-                yield from self._choose_ticks()
-                item = self._queue.take(joins_audio=self._skips_ticks)
+            while not self.has_ended:
+                if self.has_called and self._queue.has_items:
+                    yield
+                self._choose_ticks()
+                item = self._queue.take()
                 self.is_idle = item is None
                 if item is None:
-                    yield from self._end_step()
+                    yield
                 elif item is Command.END:
                     yield from self._end()
-                    return
                 elif isinstance(item, Command):
                     yield from self._commit_utterance()
                 elif isinstance(item, str):
-                    yield self._marked(item)
+                    self._report_mark(item)
                 elif isinstance(item, Fraction):
                     yield from self._pass_gap(round(item * SAMPLE_RATE))
                 else:
-                    yield from self._report_lag()
                     yield from self._decode(item)
         except BackendError as error:  # the last of its attempts, see `_call`
-            if error.committed:
-                yield self._committed(error.committed)
-            yield from self._annotate(is_last=True)
-            yield from self.last_events(error)
+            self._commit(error.committed)
+            self._annotate(is_last=True)
+            self.end(error)
 
-    def last_events(self, error: WLKError) -> tuple[Failure, End]:
-        """Return the events with which the session ends because of *error*."""
-        failure = Failure(error, is_final=True, audio_time=self._audio_time)
-        return failure, self._summary()
+    def end(self, error: WLKError | None = None) -> None:
+        """Report the End, and before it the final failure because of which the session ends."""
+        self.has_ended = True
+        if error is not None:
+            self.events.append(Failure(error, is_final=True, audio_time=self._audio_time))
+        latency = None
+        if self._latencies:
+            median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
+            latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
+        stats = self._processor.stats
+        self.events.append(End(audio_time=self._audio_time, stats=stats, latency=latency))
 
-    def _decode(self, audio: NDArray[np.float32]) -> Work:
-        self._received_position += len(audio)
-        if self._gate is None:
-            self._is_speaking = True  # there is no detector
-            self._insert(audio)
-        else:
+    def _decode(self, audio: ValidAudio) -> Work:
+        self._report_lag()
+        pieces = [audio]
+        # A late session takes all audio that waits at once, or none of its ticks would be skipped.
+        while self._skips_ticks and isinstance(piece := self._queue.next, ValidAudio):
+            self._queue.take()
+            pieces.append(piece)
+        for piece in pieces:
+            self._received_position += len(piece)
+            if self._gate is None:
+                self._is_speaking = True  # there is no detector
+                self._insert(piece)
+                continue
             # The cut of the audio moves no turn.
-            size = _TURN_SAMPLES if _TURN_DETECTOR in self._annotators else len(audio)
-            for start in range(0, len(audio), size):
-                yield from self._apply(self._gate.push(audio[start : start + size]))
+            size = _TURN_SAMPLES if _TURN_DETECTOR in self._annotators else len(piece)
+            for start in range(0, len(piece), size):
+                yield from self._apply(self._gate.push(piece[start : start + size]))
                 yield from self._detect_turn(self._gate)
         yield from self._drain()
-        yield from self._hypothesis_change()
-        yield from self._annotate()
+        self._report_hypothesis()
+        self._annotate()
 
     def _drain(self) -> Work:
         # In calls of a few steps each, so that a flush after it is short.
@@ -158,13 +162,13 @@ class Worker:
     def _flush(self, call: Callable[[], Emission]) -> Work:
         yield from self._drain()
         yield from self._call(call)
-        yield from self._hypothesis_change()
+        self._report_hypothesis()
 
     def _commit_utterance(self) -> Work:
         self.is_flushing = True
         yield from self._apply(() if self._gate is None else self._gate.cut())
         yield from self._flush(lambda: self._processor.process_iter(is_last=True))
-        yield from self._endpoint(self._position, "commit")
+        self._end_utterance(self._position, "commit")
         self.is_flushing = False
 
     def _pass_gap(self, samples: int) -> Work:
@@ -172,16 +176,19 @@ class Worker:
         self._received_position = end = start + samples
         events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, end)]
         yield from self._apply(events if self._gate is None else self._gate.skip(samples))
-        yield AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._audio_time)
+        gap = AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._audio_time)
+        self.events.append(gap)
 
     def _end(self) -> Work:
         self.is_flushing = True
         yield from self._apply(() if self._gate is None else self._gate.flush())
         yield from self._flush(self._processor.finish)
         if self._is_speaking:
-            yield from self._endpoint(self._position, "end")
-        yield from self._annotate(is_last=True)
-        yield self._summary()
+            self._end_utterance(self._position, "end")
+        if _TRANSLATOR in self._annotators:
+            yield  # the last words do not wait for their translation
+        self._annotate(is_last=True)
+        self.end()
 
     def _apply(
         self, events: Iterable[GateEvent], silence_reason: EndpointReason = "silence"
@@ -190,23 +197,24 @@ class Worker:
             if isinstance(event, SpeechAudio):
                 if event.is_detected and not self._is_speaking:
                     self._is_speaking = True
-                    yield SpeechStarted(event.start_sample / SAMPLE_RATE, self._audio_time)
+                    start = event.start_sample / SAMPLE_RATE
+                    self.events.append(SpeechStarted(start, self._audio_time))
                 self._insert(event.samples)
             elif isinstance(event, SilenceStarted):
                 was_flushing, self.is_flushing = self.is_flushing, True
                 yield from self._flush(self._processor.start_silence)
                 if self._is_speaking:
-                    yield from self._endpoint(event.at_sample, silence_reason)
+                    self._end_utterance(event.at_sample, silence_reason)
                 self.is_flushing = was_flushing
             elif event.end_sample > event.start_sample:
-                start, end = event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE
+                silence = Silence(event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE)
                 length = (event.end_sample - event.start_sample) / SAMPLE_RATE
                 self._processor.end_silence(length)
                 self._ask(_DIARIZER, methodcaller("insert_silence", length))
                 self._position += event.end_sample - event.start_sample
-                yield SilenceSpan(Silence(start, end), self._audio_time)
+                self.events.append(SilenceSpan(silence, self._audio_time))
 
-    def _insert(self, audio: NDArray[np.float32]) -> None:
+    def _insert(self, audio: np.ndarray[Any, np.dtype[np.float32]]) -> None:
         self._position += len(audio)
         if self._gate is not None:
             audio = sealed(audio)  # the gate's own copy of valid audio
@@ -219,7 +227,7 @@ class Worker:
             return
         # Its answer depends on the text, which must not depend on how fast the engine is.
         yield from self._drain()
-        yield from self._hypothesis_change()
+        self._report_hypothesis()
         text = self._utterance_text + self._shown_text
         if gate.quiet_seconds < _TURN_PAUSE:
             self._asked_text = None
@@ -228,19 +236,16 @@ class Worker:
             if (self._ask(_TURN_DETECTOR, methodcaller("end_of_turn", text)) or 0) >= _TURN_OVER:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
-    def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> Work:
+    def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
         spans = self._ask(_DIARIZER, lambda part: list(part.process_iter(is_last)))
-        is_over = is_last or ends_utterance
-        texts = self._ask(_TRANSLATOR, lambda part: list(part.process_iter(is_over)))
-        yield from (SpeakerTurn(span, self._audio_time) for span in spans or ())
-        yield from (Translation(text, self._audio_time) for text in texts or ())
-        yield from self._annotator_failures
-        self._annotator_failures.clear()
+        call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
+        texts = self._ask(_TRANSLATOR, lambda part: list(call(part)))
+        self.events += [SpeakerTurn(span, self._audio_time) for span in spans or ()]
+        self.events += [Translation(text, self._audio_time) for text in texts or ()]
 
     def _ask(self, name: str, call: Callable[[Any], R]) -> R | None:
         """Call an annotator; None where there is none any more, or the call fails."""
-        # A failure is reported by the next `_annotate`.  One that missed a call is off for good,
-        # because its labels would be from another clock.
+        # One that missed a call is off for good: its labels would be from another clock.
         if name not in self._annotators:
             return None
         try:
@@ -253,75 +258,67 @@ class Worker:
                 retryable=False,
             )
             failure.__cause__ = error
-            self._annotator_failures.append(
-                Failure(failure, is_final=False, audio_time=self._audio_time)
-            )
+            self.events.append(Failure(failure, is_final=False, audio_time=self._audio_time))
             return None
 
     def _call(self, call: Callable[[], Emission]) -> Work:
         """Make a call of the processor until it succeeds, one attempt a step."""
         for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
-            if self._has_called:
-                yield from self._end_step()
-            self._has_called = True
+            if self.has_called:
+                yield
+            self.has_called = True
             try:
-                emission = call()
+                self._emission = call()
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or not retries_left:
                     raise
-                yield Failure(error, is_final=False, audio_time=self._audio_time)
+                self.events.append(Failure(error, is_final=False, audio_time=self._audio_time))
             else:
-                self._emission = emission
-                if emission.committed:
-                    yield self._committed(emission.committed)
+                self._commit(self._emission.committed)
                 return
 
-    def _end_step(self) -> Work:
-        self._has_called = False
-        yield None
-
-    def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
+    def _commit(self, tokens: tuple[ASRToken, ...]) -> None:
+        if not tokens:
+            return
         self._is_speaking = True
         self._latencies.extend(max(0.0, self._audio_time - token.end) for token in tokens)
+        self.events.append(Commit(tokens, self._audio_time))
         self._ask(_TRANSLATOR, methodcaller("insert_tokens", tokens))
         if _TURN_DETECTOR in self._annotators:
             self._utterance_text += "".join(token.text for token in tokens)
-        return Commit(tokens, self._audio_time)
 
-    def _hypothesis_change(self) -> Work:
+    def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
+        self._is_speaking = False
+        self._utterance_text = ""
+        self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._audio_time))
+        self._ask(_TURN_DETECTOR, methodcaller("reset"))
+        self._annotate(ends_utterance=True)
+
+    def _choose_ticks(self) -> None:
+        # From the bound on and until half of it waits, so that it does not flicker.
+        bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
+        skips_ticks = self._queue.waiting_seconds > bound
+        if skips_ticks != self._skips_ticks and isinstance(self._processor, OnlineStream):
+            self._skips_ticks = skips_ticks
+            self._processor.skip_ticks(is_skipping=skips_ticks)
+            self._report_lag()
+
+    def _report_lag(self) -> None:
+        # Once that audio waits too long, and once that none does any more.
+        waiting = self._queue.waiting_seconds
+        is_lagging = waiting > (0.0 if self._is_lagging else _LAG_SECONDS)
+        if is_lagging != self._is_lagging:
+            self._is_lagging = is_lagging
+            self.events.append(Lag(waiting, self._audio_time))
+
+    def _report_hypothesis(self) -> None:
         transcript = self._processor.get_buffer()
         if transcript.text != self._shown_text:
             self._shown_text = transcript.text
-            yield HypothesisChange(transcript, self._audio_time)
+            self.events.append(HypothesisChange(transcript, self._audio_time))
 
-    def _endpoint(self, sample: int, reason: EndpointReason) -> Work:
-        self._is_speaking = False
-        self._utterance_text = ""
-        yield Endpoint(sample / SAMPLE_RATE, reason, self._audio_time)
-        self._ask(_TURN_DETECTOR, methodcaller("reset"))
-        yield from self._annotate(ends_utterance=True)
-
-    def _choose_ticks(self) -> Work:
-        # From the bound on and until half of it waits, so that it does not flicker.
-        bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
-        skips_ticks = self._waiting_seconds > bound
-        if skips_ticks != self._skips_ticks and isinstance(self._processor, SupportsTickSkipping):
-            self._skips_ticks = skips_ticks
-            self._processor.skip_ticks(is_skipping=skips_ticks)
-            if skips_ticks and not self._is_lagging:
-                self._is_lagging = True
-                yield Lag(self._waiting_seconds, self._audio_time)
-
-    def _report_lag(self) -> Work:
-        # Once that audio waits too long, and once that none does any more.
-        bound = 0.0 if self._is_lagging else _LAG_SECONDS
-        is_lagging = self._waiting_seconds > bound
-        if is_lagging != self._is_lagging:
-            self._is_lagging = is_lagging
-            yield Lag(self._waiting_seconds, self._audio_time)
-
-    def _marked(self, name: str) -> Marked:
-        return Marked(
+    def _report_mark(self, name: str) -> None:
+        marked = Marked(
             name=name,
             transcript=self._processor.get_buffer(),
             processed_up_to=self._emission.processed_up_to,
@@ -329,10 +326,4 @@ class Worker:
             stats=self._processor.stats,
             audio_time=self._audio_time,
         )
-
-    def _summary(self) -> End:
-        latency = None
-        if self._latencies:
-            median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
-            latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
-        return End(audio_time=self._audio_time, stats=self._processor.stats, latency=latency)
+        self.events.append(marked)

@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from wlk_core.streaming.energy import (
-    EnergyContour,
-    background_level,
-    loud_frames,
-    loudness,
-    lowest_energy_sample,
-    true_runs,
-)
-from wlk_core.streaming.log_mel import LogMel, mel_filters
-from wlk_core.streaming.policies import AlignAtt, count_agreed, split_overlap
-from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
-from wlk_core.streaming.window import (
-    PROMPT_CHARACTERS,
-    AudioBuffer,
-    BoundedWindow,
-    words_in_order,
-)
-from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
-
-__all__ = [
-    "PROMPT_CHARACTERS",
-    "AlignAtt",
-    "AudioBuffer",
-    "BoundedWindow",
-    "EnergyContour",
-    "LogMel",
-    "Loop",
-    "Word",
-    "background_level",
-    "count_agreed",
-    "find_loop",
-    "is_unspaced",
-    "joined",
-    "keep_spoken_repetitions",
-    "loud_frames",
-    "loudness",
-    "lowest_energy_sample",
-    "mel_filters",
-    "needs_space",
-    "split_overlap",
-    "true_runs",
-    "words_in_order",
-]
+from wlk_core._line_breaks import is_unspaced as is_unspaced
+from wlk_core.streaming.audio_buffer import AudioBuffer as AudioBuffer
+from wlk_core.streaming.features import EnergyContour as EnergyContour
+from wlk_core.streaming.features import LogMel as LogMel
+from wlk_core.streaming.features import background_level as background_level
+from wlk_core.streaming.features import loud_frames as loud_frames
+from wlk_core.streaming.features import loudness as loudness
+from wlk_core.streaming.features import mel_filters as mel_filters
+from wlk_core.streaming.features import true_runs as true_runs
+from wlk_core.streaming.words import PROMPT_CHARACTERS as PROMPT_CHARACTERS
+from wlk_core.streaming.words import AlignedWord as AlignedWord
+from wlk_core.streaming.words import Loop as Loop
+from wlk_core.streaming.words import Word as Word
+from wlk_core.streaming.words import find_loop as find_loop
+from wlk_core.streaming.words import joined as joined
+from wlk_core.streaming.words import keep_spoken_repetitions as keep_spoken_repetitions
+from wlk_core.streaming.words import needs_space as needs_space

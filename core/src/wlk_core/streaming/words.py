@@ -1,17 +1,24 @@
-"""Timed words, and how text that was decoded in parts is joined."""
+"""Timed words, how text that was decoded in parts is joined, and loops of a decoder."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
 import unicodedata
 
 import attrs
 
 from wlk_core._line_breaks import is_unspaced
 
-__all__ = ["Word", "is_unspaced", "joined", "needs_space"]
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
 
+PROMPT_CHARACTERS = 200  # committed text given to the engine as prompt (whisper_streaming)
 CONTINUATION_SECONDS = 1.0  # in which the rest of a word would follow its first tokens
 MISPLACED_SECONDS = 0.5  # beyond the audio: models that pad it may put its last word there
+
+T = TypeVar("T")
+W = TypeVar("W", bound="Word")
 
 
 @attrs.frozen
@@ -49,6 +56,30 @@ class Word:
         return Word(self.start + seconds, self.end + seconds, self.text, self.probability)
 
 
+@attrs.frozen
+class AlignedWord(Word):
+    """
+    A whole word, and for each of its tokens the encoder frame by which AlignAtt decides.
+
+    That is the frame that the decoder attended to most, or the one where the token ends.
+
+    Frames count from the start of the audio that the decoder was given, as times do; there is one
+    for every token.  `tokens` are the decoder's own, so that it can be forced to begin with this
+    word again.
+    """
+
+    frames: tuple[int, ...] = attrs.field(kw_only=True)
+    tokens: tuple[Hashable, ...] = attrs.field(default=(), kw_only=True)
+
+    def shifted(self, seconds: float, frames: int = 0) -> AlignedWord:
+        """Return the same word, later by *seconds* and *frames*."""
+        start, end = self.start + seconds, self.end + seconds
+        later = tuple(frame + frames for frame in self.frames)
+        return AlignedWord(
+            start, end, self.text, self.probability, frames=later, tokens=self.tokens
+        )
+
+
 def needs_space(before: str, after: str) -> bool:
     """
     Return whether a space belongs between two pieces of text that were decoded separately.
@@ -68,3 +99,74 @@ def joined(before: str, after: str) -> str:
     if not before:
         return after.lstrip()
     return f" {after}" if needs_space(before, after) else after
+
+
+def words_in_order(words: Sequence[W], *, floor: float, limit: float) -> list[W]:
+    """Return *words* with starts that never go back, all times between *floor* and *limit*."""
+    ordered: list[W] = []
+    for word in words:
+        start = min(max(floor, word.start), limit)
+        end = min(max(start, word.end), limit)
+        is_same = start == word.start and end == word.end  # as most are
+        ordered.append(word if is_same else attrs.evolve(word, start=start, end=end))
+        floor = start
+    return ordered
+
+
+def last_words(text: str) -> str:
+    """Return the end of *text*, at most PROMPT_CHARACTERS of whole words."""
+    if len(text) <= PROMPT_CHARACTERS:
+        return text
+    tail = text[-PROMPT_CHARACTERS:]
+    return tail[tail.find(" ") :] if " " in tail else tail
+
+
+@attrs.frozen(kw_only=True)
+class Loop:
+    """``tokens[start:end]`` is one n-gram of `period` tokens, repeated without a break."""
+
+    start: int
+    period: int
+    end: int  #: after the token that completes the loop; the repetition may go on from there
+
+
+def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop | None:
+    """
+    Return the first loop in *tokens*, or None.
+
+    A loop is an n-gram of 1 to *longest* tokens, *times* times in a row, at least two.  The first
+    loop is the one that is complete first, by its shortest n-gram; so a loop that was found stays
+    the first one when more tokens come.  The cost is ``len(tokens) * longest``.
+    """
+    same = [0] * (longest + 1)  # by period: how many tokens in a row equal the one a period before
+    for index, token in enumerate(tokens):
+        for period in range(1, min(longest, index) + 1):
+            same[period] = same[period] + 1 if token == tokens[index - period] else 0
+            if same[period] == period * (times - 1):
+                end = index + 1
+                return Loop(start=end - period * times, period=period, end=end)
+    return None
+
+
+def keep_spoken_repetitions(
+    tokens: Sequence[T], frames: Sequence[int], loop: Loop | None
+) -> Sequence[T]:
+    """
+    Return *tokens* without the rounds of *loop* that only the decoder repeated.
+
+    If the attended frame advances with each round, the speaker really repeated and all tokens
+    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.
+
+    Args:
+        tokens: the decoded text.
+        frames: the frame that the decoder attended to most at each token; shorter than *tokens*
+            where the attention is unknown.
+        loop: what find_loop returned for *tokens*.
+
+    """
+    if loop is None:
+        return tokens
+    rounds = frames[loop.start : loop.end : loop.period]
+    if len(rounds) and all(frame < later for frame, later in pairwise(rounds)):
+        return tokens
+    return tokens[: loop.start + loop.period]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import threading
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from wlk_core.plugins import ModelNotFoundError, locate
+import numpy as np
+
+from wlk_core.audio import decode_file
+from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError, OptionError, locate
 from wlk_diarize.engine.diarizer import ClusteringDiarizer
-from wlk_diarize.engine.networks import OnnxNetworks
+from wlk_diarize.engine.networks import FRAME_SAMPLES, MIN_SAMPLES, OnnxNetworks
+from wlk_diarize.engine.speakers import Voice
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wlk_core.plugins import AnnotatorSpec
+    from wlk_diarize.engine.networks import Networks
 
-__all__ = ["load"]
+__all__ = ["enrolled", "load"]
+
+_WINDOW_SAMPLES = 10 * SAMPLE_RATE  # that the segmentation was trained on
+_VOICE_SAMPLES = 60 * SAMPLE_RATE  # of a recording; more says no more of a voice
+_MIN_VOICE_SECONDS = 2.0
 
 # Loaded once for all streams that are open: 35 MB of weights, which no stream changes.
 _loaded: WeakValueDictionary[tuple[Path, Path], OnnxNetworks] = WeakValueDictionary()
+_enrolled: WeakKeyDictionary[OnnxNetworks, dict[str, tuple[Voice, ...]]] = WeakKeyDictionary()
 _loading = threading.Lock()
 
 
@@ -28,6 +37,7 @@ def load(
     *,
     embedding_model: str | None,
     max_speakers: int,
+    voices: str | None,
     cache_dir: str | None,
 ) -> ClusteringDiarizer:
     """
@@ -35,6 +45,7 @@ def load(
 
     Raises:
         ModelNotFoundError: a model is not available, or is of another kind.
+        OptionError: the folder of voices has none, or too little speech of one.
 
     """
     segmentation, embedding = spec.model_files
@@ -52,7 +63,51 @@ def load(
         networks = _loaded.get(paths)
         if networks is None:
             networks = _loaded[paths] = OnnxNetworks(*paths)
-    return ClusteringDiarizer(networks, max_speakers=max_speakers)
+        known: tuple[Voice, ...] = ()
+        if voices is not None:
+            folders = _enrolled.setdefault(networks, {})
+            if voices not in folders:
+                folders[voices] = enrolled(networks, Path(voices).expanduser())
+            known = folders[voices]
+    return ClusteringDiarizer(networks, max_speakers=max_speakers, voices=known)
+
+
+def enrolled(networks: Networks, folder: Path) -> tuple[Voice, ...]:
+    """
+    Return the voices of a folder of recordings, each called after its speaker, such as ann.wav.
+
+    Of each recording the speech of a single speaker at a time is embedded, a minute at most.
+
+    Raises:
+        OptionError: there are none, or one has less than two seconds of speech.
+        AudioFormatError: one cannot be decoded.
+
+    """
+    files = sorted(folder.glob("*.wav"))
+    if not files:
+        raise OptionError(
+            f"clustering: option voices is a folder of recordings NAME.wav; {folder} has none"
+        )
+    return tuple(_voice(networks, file) for file in files)
+
+
+def _voice(networks: Networks, file: Path) -> Voice:
+    audio = np.concatenate([*decode_file(file)])[:_VOICE_SAMPLES]
+    speech = []
+    for start in range(0, len(audio), _WINDOW_SAMPLES):
+        window = audio[start : start + _WINDOW_SAMPLES]
+        if len(window) >= MIN_SAMPLES:
+            is_alone = networks.segment(window).sum(axis=1) == 1
+            frames = window[: len(is_alone) * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
+            speech.append(frames[is_alone].ravel())
+    found = np.concatenate(speech) if speech else audio[:0]
+    seconds = len(found) / SAMPLE_RATE
+    if seconds < _MIN_VOICE_SECONDS:
+        raise OptionError(
+            f"{file} has {seconds:.1f} s of speech of one speaker; record "
+            f"{_MIN_VOICE_SECONDS:.0f} s or more"
+        )
+    return Voice(file.stem, networks.embed(found), seconds)
 
 
 def _file(directory: Path, pattern: str) -> Path | None:

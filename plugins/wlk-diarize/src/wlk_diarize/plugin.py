@@ -31,6 +31,10 @@ CLUSTERING = AnnotatorSpec(
             maximum=32,
             help="speakers that are told apart; speech of a further one goes to the most similar",
         ),
+        Option(
+            name="voices",
+            help="folder of recordings NAME.wav, each of one speaker who then has that name",
+        ),
         standard_options.CACHE_DIR,
     ),
     models={

@@ -49,14 +49,18 @@ def _open(handshake: Handshake) -> Opening:
     mode = query.get("mode", "full")
     if mode not in MODES:
         raise RequestError(f"expected mode as {' or '.join(MODES)}, got {mode[:100]!r}")
-    if query.get("target_language", "").lower() not in _NONE:
-        raise RequestError("expected no target_language: this server does not translate")
+    target = query.get("target_language", "").lower()
+    if target not in {*_NONE, card.translates_to}:
+        expected = f"target_language={card.translates_to} or none"
+        if card.translates_to is None:
+            expected = "no target_language: this server does not translate"
+        raise RequestError(f"expected {expected}")
     language = query.get("language", "")
     code = None if language == "auto" else card.check_language(language) or card.language
     return Opening(
         make=partial(AsrProtocol, is_diff=mode == "diff"),
         card=card,
-        settings=StreamSettings(language=code),
+        settings=StreamSettings(language=code, translates=card.translates_to is not None),
     )
 
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from wlk_core.segments import segments_with_tokens
 from wlk_protocol_deepgram.messages import channel_record, metadata_fields, rounded
 from wlk_protocol_deepgram.query import is_true, language_of, refuse_channels, terms_of
-from wlk_serve.protocols import RecordingRequest, RequestError, TranscriptionRequest
+from wlk_serve.protocols import RequestError, TranscriptionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.tokens import ASRToken
-    from wlk_serve.protocols import Handshake, Message, ModelCard
+    from wlk_serve.protocols import Handshake, Message, ModelCard, RecordingRequest
 
 __all__ = ["recording_request"]
 
 
 def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
     """
-    Return what a client wants of a recording; fields that only format text are ignored.
+    Return how a recording is transcribed and answered; fields that only format text are ignored.
 
     Raises:
         RequestError: a field has a wrong value, or asks for what this server does not do.
@@ -57,7 +57,7 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         keyterms=terms_of(query, card),
         response_format="diarized_json" if has_speakers else "json",
     )
-    return RecordingRequest(request=request, answer=answer)
+    return request, answer
 
 
 def _answer(

@@ -13,7 +13,6 @@ from wlk_protocol_deepgram.prerecorded import recording_request
 from wlk_protocol_deepgram.query import FluxQuery, ListenQuery
 from wlk_serve.protocols import (
     Opening,
-    RecordingRequest,
     RecordingRoute,
     RequestError,
     SocketRoute,
@@ -48,10 +47,6 @@ def _refuse(error: RequestError) -> JSONResponse:
     code = "INVALID_AUTH" if error.code == "invalid_api_key" else str(error.code).upper()
     body = {"err_code": code, "err_msg": str(error), "request_id": ""}
     return JSONResponse(body, error.status, {"dg-error": str(error)[:200]})
-
-
-def _open_recording(handshake: Handshake) -> RecordingRequest:
-    return recording_request(handshake, _served_card(handshake))
 
 
 def _open(
@@ -94,6 +89,10 @@ def wlk_protocols() -> list[SocketRoute | RecordingRoute]:
         )
     ]
     recordings = RecordingRoute(
-        protocol="deepgram", path="/v1/listen", open=_open_recording, keys=_keys, refuse=_refuse
+        protocol="deepgram",
+        path="/v1/listen",
+        open=lambda handshake: recording_request(handshake, _served_card(handshake)),
+        keys=_keys,
+        refuse=_refuse,
     )
     return [*sockets, recordings]

@@ -17,7 +17,6 @@ from wlk_core.plugins import (
     LoadedBackend,
     LocalAgreementRecognizer,
     OptionError,
-    Word,
 )
 from wlk_qwen3_simul.engine.alignment_heads import (
     DETECT_COMMAND,
@@ -129,7 +128,7 @@ def warmup(engine: Engine, calls: EngineCalls) -> None:
     tokens = tuple(
         WordToken(token, -1, index) for index, token in enumerate(engine.vocabulary.encode("a"))
     )
-    word = AlignedWord(word=Word(0.0, 0.5, "a"), frames=(0,) * len(tokens), tokens=tokens)
+    word = AlignedWord(0.0, 0.5, "a", frames=(0,) * len(tokens), tokens=tokens)
     for seconds, context in ((1, ()), (2, (word,))):
         decode(
             np.zeros(seconds * SAMPLE_RATE, dtype=np.float32),

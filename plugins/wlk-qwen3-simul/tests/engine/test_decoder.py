@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from wlk_core.plugins import AlignedWord, BackendError, ModelNotFoundError
-from wlk_core.streaming import Word
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.decoder import CachedDecoder, token_budget
 from wlk_qwen3_simul.engine.detokenize import WordToken
@@ -66,7 +65,7 @@ def call(
 def summary(hypothesis):
     """Return everything of the words that two calls are compared by."""
     return [
-        (word.word.text, word.frames, [token.id for token in word.tokens], word.word.start)
+        (word.text, word.frames, [token.id for token in word.tokens], word.start)
         for word in hypothesis.words
     ]
 
@@ -215,8 +214,7 @@ def test_the_budget_is_for_all_audio_after_the_committed_words(
     if committed is not None:
         ids = vocabulary.encode(" a")
         tokens = tuple(WordToken(token, -1, index) for index, token in enumerate(ids))
-        word = Word(0.0, committed, " a")
-        context = (AlignedWord(word=word, frames=(0,) * len(ids), tokens=tokens),)
+        context = (AlignedWord(0.0, committed, " a", frames=(0,) * len(ids), tokens=tokens),)
     audio = np.random.default_rng(0).normal(size=3 * RATE).astype(np.float32)
     decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=4096))
     result = call(decoder, audio, context=context, language="de", is_last=True)

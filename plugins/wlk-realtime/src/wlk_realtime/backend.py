@@ -56,8 +56,8 @@ class RealtimeBackend(LoadedBackend[Server]):
         """
         declaration = self.engine.declaration
         if not self._is_declared:
-            self._spec = attrs.evolve(
-                self._spec,
+            self.spec = attrs.evolve(
+                self.spec,
                 capabilities=(declaration.capabilities - _NOT_OVER_THE_WIRE) | _OWN,
                 languages=declaration.languages,
                 max_delay=declaration.max_delay,
@@ -69,7 +69,7 @@ class RealtimeBackend(LoadedBackend[Server]):
             if declaration.vocabulary:
                 self.vocabulary = declaration.vocabulary
             self._is_declared = True
-        return self._spec
+        return self.spec
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any

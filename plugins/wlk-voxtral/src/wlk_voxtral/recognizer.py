@@ -8,7 +8,7 @@ import numpy as np
 
 from wlk_core.plugins import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, EnergyContour, Word
-from wlk_core.streaming.log_mel import FRAME_SAMPLES, WINDOW_SAMPLES
+from wlk_core.streaming.features import FRAME_SAMPLES, WINDOW_SAMPLES
 from wlk_voxtral.detokenizer import StreamingDetokenizer
 from wlk_voxtral.tokenizer import STEP_SAMPLES
 

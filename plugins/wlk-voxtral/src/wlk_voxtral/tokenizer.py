@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import attrs
 from msgspec import Meta, Struct, convert
 
-from wlk_core.streaming.log_mel import FRAME_SAMPLES
+from wlk_core.streaming.features import FRAME_SAMPLES
 
 __all__ = ["STEP_FRAMES", "STEP_SAMPLES", "STEP_SECONDS", "TekkenTokenizer"]
 

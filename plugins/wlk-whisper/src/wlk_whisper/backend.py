@@ -16,7 +16,6 @@ from wlk_core.plugins import (
     LoadedBackend,
     LocalAgreementRecognizer,
     LongFormRecognizer,
-    Word,
 )
 from wlk_whisper.checkpoint import GenerationConfig
 from wlk_whisper.engine.alignatt import transcribe_aligned
@@ -230,12 +229,12 @@ def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
 
     _engine_call(engine, calls, align)()
     if engine.alignment_heads.are_known:
-        word = Word(text=WARMUP_WORD, start=0.0, end=0.5)
+        word = AlignedWord(0.0, 0.5, WARMUP_WORD, frames=(0,), tokens=(token,))
         _engine_call(engine, calls, transcribe_aligned)(
             silence,
             engine=engine,
             options=decoding,
-            context=(AlignedWord(word=word, frames=(0,), tokens=(token,)),),
+            context=(word,),
             prompt="",
             language=language,
             is_last=False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.plugins import AlignedWord
-from wlk_core.streaming import Word
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.network import ChoiceTooClose, Rounding, run_alone
@@ -49,16 +48,16 @@ def run(
 
 def texts(hypothesis):
     """Return the text of each word."""
-    return [aligned.word.text for aligned in hypothesis.words]
+    return [aligned.text for aligned in hypothesis.words]
 
 
 def committed(spoken):
     """Return tokens as committed words."""
     return tuple(
         AlignedWord(
-            word=Word(
-                entry.frame / 50 - 0.1, entry.frame / 50 + 0.1, TOKENIZER.decode([entry.token])
-            ),
+            entry.frame / 50 - 0.1,
+            entry.frame / 50 + 0.1,
+            TOKENIZER.decode([entry.token]),
             frames=(entry.frame,),
             tokens=(entry.token,),
         )
@@ -82,7 +81,7 @@ def test_tokens_have_the_frames_where_they_end():
     assert middles[-1] <= frames[-1]
     assert [entry.token for entry in script] == tokens
     assert all(
-        aligned.word.end == pytest.approx(aligned.frames[-1] / 50, abs=0.05)
+        aligned.end == pytest.approx(aligned.frames[-1] / 50, abs=0.05)
         for aligned in hypothesis.words
     )
 

@@ -23,14 +23,7 @@ from wlk_serve.errors import RequestError, converted, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "Admission",
-    "Client",
-    "ClientSecrets",
-    "header_keys",
-    "parse_secret_request",
-    "read_keys",
-]
+__all__ = ["Admission", "header_keys", "parse_secret_request", "read_keys"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
@@ -70,63 +63,6 @@ def header_keys(headers: Mapping[str, str]) -> list[str]:
 
 
 @attrs.frozen(kw_only=True)
-class Client:
-    """
-    Who asks.
-
-    Attributes:
-        key_id: the beginning of the digest of its key, or of that which requested its secret; empty
-            where none is needed.
-        session: the configuration that its client secret carries; None without one.
-
-    """
-
-    key_id: str = ""
-    session: Json | None = None
-
-
-@attrs.frozen(kw_only=True)
-class ClientSecrets:
-    """
-    Secrets that carry their own expiry and session, signed with `signing_key`.
-
-    Every process with the same key accepts them.
-    """
-
-    signing_key: bytes = attrs.field(factory=lambda: os.urandom(32), repr=False)
-
-    @classmethod
-    def of(cls, keys: Iterable[str]) -> ClientSecrets:
-        """Return the secrets of servers with these API keys; of one process without any."""
-        joined = "\0".join(sorted(keys)).encode("utf-8", "surrogatepass")
-        if not joined:
-            return cls()
-        return cls(signing_key=hashlib.sha256(b"wlk client secret\0" + joined).digest())
-
-    def mint(self, client: Client, seconds: int, now: float) -> tuple[str, int]:
-        """Return a new secret of *client*, and the second of the epoch at which it expires."""
-        expires_at = int(now) + seconds
-        content = json.dumps([expires_at, client.session, client.key_id]).encode()
-        signature = hmac.digest(self.signing_key, content, "sha256")
-        text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
-        return _SECRET_PREFIX + text, expires_at
-
-    def read(self, text: str, now: float) -> Client | None:
-        """Return the client whose secret is *text*, None for an invalid or expired one."""
-        if not text.startswith(_SECRET_PREFIX):
-            return None
-        try:
-            data = base64.urlsafe_b64decode(text.removeprefix(_SECRET_PREFIX) + "==")
-        except ValueError:
-            return None
-        signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-        if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
-            return None
-        expires_at, session, key_id = json.loads(content)  # written by `mint`
-        return Client(session=session, key_id=key_id) if now < expires_at else None
-
-
-@attrs.frozen(kw_only=True)
 class Admission:
     """
     The checks before any byte of a request is read.
@@ -141,14 +77,15 @@ class Admission:
         origins: origins of pages that may use the server beside its own, such as
             "https://captions.example".
         is_local: whether the server listens on a loopback address only.
-        secrets: the keys of browsers, which open sessions and nothing else.
+        signing_key: signs the secrets of browsers, which carry their own expiry and session, and
+            open sessions and nothing else.  Servers with the same keys accept each other's.
 
     """
 
     key_digests: frozenset[bytes] = frozenset()
     origins: frozenset[str] = frozenset()
     is_local: bool = True
-    secrets: ClientSecrets = attrs.field(factory=ClientSecrets)
+    signing_key: bytes = attrs.field(factory=lambda: os.urandom(32), repr=False)
 
     @classmethod
     def of(cls, keys: Iterable[str], origins: Iterable[str], *, is_local: bool) -> Admission:
@@ -159,13 +96,36 @@ class Admission:
             OptionError: an origin is not a scheme and a host, which is all that browsers send.
 
         """
-        plain = list(keys)
+        plain = sorted(keys)
+        signed = "\0".join(["wlk client secret", *plain])
         return cls(
-            secrets=ClientSecrets.of(plain),
             key_digests=frozenset(map(_digest, plain)),
             origins=frozenset(map(_origin, origins)),
             is_local=is_local,
+            signing_key=_digest(signed) if plain else os.urandom(32),
         )
+
+    def mint(self, key_id: str, session: Json, seconds: int, now: float) -> tuple[str, int]:
+        """Return a new secret for a *session*, and the second of the epoch at which it expires."""
+        expires_at = int(now) + seconds
+        content = json.dumps([expires_at, session, key_id]).encode()
+        signature = hmac.digest(self.signing_key, content, "sha256")
+        text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
+        return _SECRET_PREFIX + text, expires_at
+
+    def read(self, text: str, now: float) -> tuple[str, Json] | None:
+        """Return key id and session of the secret *text*, None for an invalid or expired one."""
+        if not text.startswith(_SECRET_PREFIX):
+            return None
+        try:
+            data = base64.urlsafe_b64decode(text.removeprefix(_SECRET_PREFIX) + "==")
+        except ValueError:
+            return None
+        signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
+            return None
+        expires_at, session, key_id = json.loads(content)  # written by `mint`
+        return (key_id, session) if now < expires_at else None
 
     def check_site(self, headers: Mapping[str, str]) -> None:
         """
@@ -193,9 +153,14 @@ class Admission:
                 code="invalid_origin",
             )
 
-    def identify(self, keys: Iterable[str], *, takes_secrets: bool = False) -> Client:
+    def identify(
+        self, keys: Iterable[str], *, takes_secrets: bool = False
+    ) -> tuple[str, Json | None]:
         """
-        Return who offers *keys*; client secrets count where they are taken.
+        Return who offers *keys*, and the session of a client secret where those are taken.
+
+        A client is known by the beginning of the digest of its key, or of that which requested its
+        secret; empty where no key is needed.
 
         Raises:
             RequestError: 401 for a missing or wrong key.
@@ -209,7 +174,7 @@ class Admission:
             for digest in self.key_digests
             if secrets.compare_digest(_digest(key), digest)
         ]
-        opened = [secret for key in keys if (secret := self.secrets.read(key, now)) is not None]
+        opened = [secret for key in keys if (secret := self.read(key, now)) is not None]
         secret = opened[0] if opened and takes_secrets else None
         if self.key_digests and not found and secret is None:
             raise RequestError(
@@ -217,10 +182,8 @@ class Admission:
                 status=401,
                 code="invalid_api_key",
             )
-        own_id = found[0].hex()[:_ID_CHARACTERS] if found else ""
-        if secret is None:
-            return Client(key_id=own_id)
-        return attrs.evolve(secret, key_id=own_id or secret.key_id)
+        key_id, session = secret or ("", None)
+        return found[0].hex()[:_ID_CHARACTERS] if found else key_id, session
 
 
 class _Lifetime(msgspec.Struct):
@@ -248,7 +211,6 @@ def parse_secret_request(body: object) -> tuple[Json, int]:
 
 
 def _origin(text: str) -> str:
-    """Return an origin as browsers send it."""
     origin = text.rstrip("/").lower()
     scheme, separator, host = origin.partition("://")
     if not (scheme and separator and host) or any(mark in host for mark in "/?#@*"):

@@ -18,6 +18,7 @@ from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import Future
     from types import FrameType
 
     from websockets.frames import Frame
@@ -32,10 +33,14 @@ _IGNORED_LOGS = (
     "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
 )
 _LINGER_SECONDS = 10.0  # for a client that answers no ping, until its connection is gone
-# Read in one turn of the event loop.  The smallest frame has 6 bytes, and 256 KiB of them, which
-# asyncio reads by itself, kept everyone else waiting for 0.8 s.
-_READ_BYTES = 4096
-_MAX_ACCEPTED = 256  # connections in one turn of the event loop, which takes them all
+# Read in one turn of the event loop; fewer bytes where the last ones took longer than a time.
+# Frames may be small: 4 KiB of pings keep everyone else waiting for 5 ms, of each socket, and the
+# 256 KiB that asyncio reads by itself for 0.8 s.
+_LEAST_READ, _MOST_READ = 64, 4096  # bytes
+_READ_SECONDS = 0.0005
+# Connections that asyncio accepts in one turn: 256 kept everyone else waiting for 60 ms.
+_MAX_ACCEPTED = 16
+_MAX_UNACCEPTED = 1024  # that wait in the system; more are lost for a second
 _LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
 
 
@@ -81,13 +86,15 @@ class DrainingServer(uvicorn.Server):
         self._listeners = listeners or {}
         self._on_ready = on_ready
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._drain: asyncio.Task[None] | None = None
+        self._drain: Future[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then report the port."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.started:
+            for bound in sockets or ():
+                bound.listen(_MAX_UNACCEPTED)
             for name, listeners in self._listeners.items():
                 handler = self._served.tcp_handlers[name]
                 self.servers += [await asyncio.start_server(handler, sock=s) for s in listeners]
@@ -101,11 +108,7 @@ class DrainingServer(uvicorn.Server):
         if self._drain is not None or self._served.sessions.is_draining:
             signal.signal(sig, signal.SIG_DFL)  # an orderly end would wait for the engine
             signal.raise_signal(sig)
-        self._loop.call_soon_threadsafe(self._begin_drain)
-
-    def _begin_drain(self) -> None:
-        if self._drain is None:
-            self._drain = asyncio.get_running_loop().create_task(self._drain_and_stop())
+        self._drain = asyncio.run_coroutine_threadsafe(self._drain_and_stop(), self._loop)
 
     async def _drain_and_stop(self) -> None:
         await self._served.sessions.drain(self._drain_seconds)
@@ -119,13 +122,18 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._buffer = bytearray(_READ_BYTES)
+        self._buffer = memoryview(bytearray(_MOST_READ))
+        self._size = _LEAST_READ
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 -- of the protocol
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- of the protocol
+        return self._buffer[: self._size]
 
     def buffer_updated(self, nbytes: int) -> None:
+        began = self.loop.time()
         self.data_received(bytes(self._buffer[:nbytes]))
+        is_slow = self.loop.time() - began > _READ_SECONDS
+        size = self._size // 2 if is_slow else self._size * 2
+        self._size = min(max(size, _LEAST_READ), _MOST_READ)
 
     def data_received(self, data: bytes) -> None:
         self._received += 1

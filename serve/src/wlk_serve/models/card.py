@@ -30,6 +30,7 @@ class ModelCard:
         is_digits: whether the model recognises the spoken digits alone, as those of tests.
         speaker_delay: seconds of audio after which a speaker is known at the latest, None where a
             server finds no speakers.
+        translates_to: the code of the language to which sessions can be translated, None for none.
         language: the code that a session is forced to unless it names another, None to detect.
         vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
 
@@ -41,6 +42,7 @@ class ModelCard:
     vocabulary: tuple[str, ...] = ()
     is_digits: bool = False
     speaker_delay: float | None = None
+    translates_to: str | None = None
 
     @classmethod
     def of(

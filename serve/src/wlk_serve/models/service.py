@@ -15,6 +15,7 @@ import attrs
 
 from wlk_core.audio import decode_file
 from wlk_core.errors import OptionError, WLKError
+from wlk_core.options import OptionValues
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import End, Failure, Session
 from wlk_core.vad import silence_gate
@@ -27,8 +28,9 @@ from wlk_serve.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 
-    from wlk_core.annotators import Diarizer
+    from wlk_core.annotators import Diarizer, Translator
     from wlk_core.backend import Backend
+    from wlk_core.cli.options import TranslatorChoice
     from wlk_core.config import Settings
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
@@ -56,31 +58,50 @@ def loaded_service(
     registry: Registry,
     settings: Settings,
     *,
+    max_sessions: int,
     diarizer: str | None = None,
+    diarizer_options: Mapping[str, str] | None = None,
+    translation: TranslatorChoice | None = None,
     served_name: str | None = None,
 ) -> Iterator[Service]:
     """
-    Load the model of *settings*, and open the service of it.
+    Load the model of *settings* for so many sessions, and open the service of it.
 
     Raises:
-        WLKError: the model or the diarizer is not installed, or cannot be loaded.
+        WLKError: the model or an annotator is not installed, or cannot be loaded.
 
     """
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     open_diarizer = None
     if diarizer is not None:
-        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer)
+        chosen = diarizer_options or {}
+        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer, **chosen)
         # One that cannot be loaded must fail before the server is ready, and before a model is
         # loaded; and later ones share what the first one brought into memory.
         with closing(open_diarizer()) as first:
             card = attrs.evolve(card, speaker_delay=float(first.max_delay))
-    options = settings.options.stream
-    with (
-        settings.load(registry) as backend,
-        closing(
-            Service(backend, card, stream_options=options, open_diarizer=open_diarizer)
-        ) as service,
-    ):
+    loading, options = settings.options
+    if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
+        # Calls of several sessions then run side by side, each on a core of its own: with tiny.en
+        # on two cores, four sessions have their final words after 1.4 s, and 6.6 s otherwise.
+        loading = {"cpu_threads": 1, **loading}
+    settings = attrs.evolve(settings, options=OptionValues(loading, options))
+    with ExitStack() as parts:
+        open_translator = None
+        if translation is not None:
+            open_translator = partial(translation.open, settings.spec)
+            # As the diarizer; it stays open, so that later ones share its model.
+            parts.enter_context(closing(open_translator(settings.language)))
+            card = attrs.evolve(card, translates_to=translation.language)
+        backend = parts.enter_context(settings.load(registry))
+        service = Service(
+            backend,
+            card,
+            stream_options=options,
+            open_diarizer=open_diarizer,
+            open_translator=open_translator,
+        )
+        parts.enter_context(closing(service))
         backend.warmup()
         service.probe_model()
         yield service
@@ -99,6 +120,8 @@ class Service:
         stream_options: the options of scope "stream" of every stream.
         open_diarizer: opens a diarizer for each session over a socket, and for each recording whose
             speakers are asked for; may block.  None for a card without a `speaker_delay`.
+        open_translator: opens a translator from a language, None for the detected one, for each
+            session that asks for translations; may block.
 
     """
 
@@ -109,8 +132,10 @@ class Service:
         *,
         stream_options: Mapping[str, Any] | None = None,
         open_diarizer: Callable[[], Diarizer] | None = None,
+        open_translator: Callable[[str | None], Translator] | None = None,
     ) -> None:
         self._new_diarizer = open_diarizer
+        self._new_translator = open_translator
         self.card = card.declared_by(backend)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
@@ -120,6 +145,7 @@ class Service:
             same_thread=card.spec.thread_affinity == "same-thread",
             on_step=self.metrics.step_seconds.observe,
         )
+        self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
         self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
@@ -131,11 +157,6 @@ class Service:
         self._openers.shutdown(cancel_futures=True)
         self._closers.shutdown()
 
-    @property
-    def lateness(self) -> float:
-        """The p99 lateness of the steps of sessions in seconds; 0 without sessions."""
-        return (self._scheduler.lateness or 0.0) if len(self._scheduler) else 0.0
-
     def check_load(self) -> None:
         """
         Check that the sessions which run keep up.
@@ -144,9 +165,9 @@ class Service:
             RequestError: their steps end too late; a new attempt can succeed.
 
         """
-        if self.lateness > _MAX_LATENESS:
+        if (lateness := self._scheduler.lateness) > _MAX_LATENESS:
             raise RequestError(
-                f"the sessions that run are {self.lateness:.1f} s late; try again later",
+                f"the sessions that run are {lateness:.1f} s late; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=10,
@@ -201,6 +222,7 @@ class Service:
                     self._processor(parts, "transcribe", settings.language, options),
                     gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
                     diarizer=self._diarizer(parts) if has_speakers else None,
+                    translator=self._translator(parts, settings),
                     encoding=settings.encoding,
                     rate=settings.rate,
                     max_backlog_seconds=_MAX_BACKLOG_SECONDS,
@@ -231,8 +253,8 @@ class Service:
                     gate=silence_gate(),
                     diarizer=self._diarizer(parts) if request.has_speakers else None,
                 )
-                recording = RecordingSession(session, decode_file(file), use)
-                parts.enter_context(closing(recording))
+                pieces = parts.enter_context(closing(decode_file(file)))
+                recording = RecordingSession(session, pieces, use)
                 return ServedStream(recording, parts.pop_all(), self._close_later)
 
         found: asyncio.Queue[list[Event]] = asyncio.Queue()
@@ -244,8 +266,6 @@ class Service:
             while not isinstance(event, End):
                 for event in await found.get():
                     yield event
-                stream.session.taken += 1
-                stream.notify()
         finally:
             # The file is closed after this.  A task that is cancelled again does not wait longer,
             # but what it asked for is done: without the shield it would leave the queue.
@@ -259,23 +279,19 @@ class Service:
         *,
         is_spare: bool = False,
     ) -> ServedStream:
-        """
-        Return what *make* returns in a thread, stepped from now on; raises what it raises.
-
-        A call that has begun cannot be interrupted: what it returns after its task was cancelled is
-        closed.
-        """
+        # A call that has begun cannot be interrupted: what it returns after its task was cancelled
+        # is closed.
         opening = self._openers.submit(_guarded, make)
         try:
             stream = await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_close_result)
             raise
+        loop = asyncio.get_running_loop()
         try:
             attachment = self._scheduler.attach(
                 stream.session,
-                lambda events: on_events(stream, events),
-                call=asyncio.get_running_loop().call_soon_threadsafe,
+                lambda events: loop.call_soon_threadsafe(on_events, stream, events),
                 is_spare=is_spare,
             )
         except WLKError:
@@ -289,6 +305,15 @@ class Service:
         if self._new_diarizer is None:
             return None
         return parts.enter_context(closing(self._new_diarizer()))
+
+    def _translator(self, parts: ExitStack, settings: StreamSettings) -> Translator | None:
+        if self._new_translator is None or not settings.translates:
+            return None
+        try:
+            return parts.enter_context(closing(self._new_translator(settings.language)))
+        except WLKError as error:  # as for another language: its words are there all the same
+            _LOGGER.warning("a session is not translated: %s", error)
+            return None
 
     async def check_canary(self, max_age: float) -> None:
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingSession", "ServedStream", "StreamSettings"]
 
-_MAX_WAITING = 100  # steps whose events nobody has read; a reader may be slower than the engine
-
 
 @attrs.frozen(kw_only=True)
 class StreamSettings:
@@ -44,6 +42,7 @@ class StreamSettings:
         gate: when speech begins and ends; None for the gate's own parameters.
         leaves_out_pauses: without it there is no gate and the model gets all audio, because the
             client has a gate of its own.
+        translates: whether what is committed is translated, where the server can.
 
     """
 
@@ -54,8 +53,10 @@ class StreamSettings:
     keyterms: str | None = None
     gate: GateParameters | None = None
     leaves_out_pauses: bool = True
+    translates: bool = False
 
 
+@attrs.define(eq=False)
 class ServedStream:
     """
     A session that a scheduler steps, with the *parts* that belong to it.
@@ -63,19 +64,14 @@ class ServedStream:
     The first `close` lets *close_later* call `release` in a thread.
     """
 
-    notify: Callable[[], None]  #: tells the scheduler that something was received
-
-    def __init__(
-        self,
-        session: Any,
-        parts: ExitStack,
-        close_later: Callable[[Callable[[], object]], object],
-    ) -> None:
-        self.session = session
-        self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
-        self.parts = parts
-        self._close_later = close_later
-        self._is_closed = False
+    session: Any
+    parts: ExitStack
+    _close_later: Callable[[Callable[[], object]], object]
+    #: Tells the scheduler that something was received.
+    notify: Callable[[], object] = attrs.field(init=False, default=lambda: None)
+    #: Of commits whose endpoints have not come yet.
+    commit_times: deque[float] = attrs.field(init=False, factory=deque)
+    _is_closed: bool = attrs.field(init=False, default=False)
 
     @property
     def backlog_seconds(self) -> float:
@@ -123,10 +119,10 @@ class ServedStream:
         finally:
             # Cycles refer to this object, and Python collects them late: it does not count the
             # native memory of the model and of the detector.
-            del self.session
-            self.__dict__.pop("notify", None)  # not there where the stream was never attached
+            del self.session, self.notify
 
 
+@attrs.define(eq=False)
 class RecordingSession:
     """
     A session that takes its audio from a recording, for a scheduler.
@@ -136,21 +132,14 @@ class RecordingSession:
     seconds of each piece, and may raise RequestError.
     """
 
-    audio_time = backlog_seconds = 0.0  # nothing of it is ever due
-    is_ending_utterance = False
-
-    def __init__(
-        self,
-        session: Session,
-        pieces: Generator[NDArray[np.float32]],
-        use: Callable[[float], object],
-    ) -> None:
-        self._session = session
-        self._pieces = pieces
-        self._use = use
-        self._failure: WLKError | None = None
-        self._given = 0  # steps with events
-        self.taken = 0  #: of them, those whose events were read; counted by the reader alone
+    _session: Session
+    _pieces: Generator[NDArray[np.float32]]
+    _use: Callable[[float], object]
+    _failure: WLKError | None = attrs.field(init=False, default=None)
+    # Nothing of it is ever due.
+    audio_time: ClassVar = 0.0
+    backlog_seconds: ClassVar = 0.0
+    is_ending_utterance: ClassVar = False
 
     @property
     def is_over(self) -> bool:
@@ -159,29 +148,23 @@ class RecordingSession:
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would do something now: there is audio, and its events are read."""
-        return not self._session.is_over and self._given - self.taken < _MAX_WAITING
+        """Whether a step would do something now."""
+        return not self._session.is_over
 
     def step(self) -> list[Event]:
         """Make the next step; a failure of the recording comes in place of the End."""
         if not self._session.has_work:
             self._read()
-        events = [
+        return [
             Failure(self._failure, True, event.audio_time)
             if self._failure is not None and isinstance(event, End)
             else event
             for event in self._session.step()
         ]
-        self._given += bool(events)  # a step without events is not published
-        return events
 
     def fail(self, error: WLKError) -> list[Event]:
         """End the session because of *error*; return its last events."""
         return self._session.fail(error)
-
-    def close(self) -> None:
-        """Close the recording."""
-        self._pieces.close()
 
     def _read(self) -> None:
         samples = 0

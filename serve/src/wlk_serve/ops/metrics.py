@@ -9,6 +9,7 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -101,30 +102,24 @@ class Metrics:
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
 
+@attrs.define(eq=False, kw_only=True)
 class SessionFigures:
     """The figures of one session: neither audio nor text.  They are counted in *metrics*, too."""
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        *,
-        protocol: str,
-        session_id: str,
-        key_id: str,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.metrics = metrics
-        self.key_id = key_id
-        self.words = 0
-        self.audio_seconds = 0.0
-        self._protocol = protocol
-        self._received = metrics.audio_seconds.labels(protocol)
-        self.session_id = session_id
-        self._clock = clock
-        self._began = clock()
-        self._state = ""
-        self._losses = 0
-        self._latencies: deque[float] = deque(maxlen=_MAX_LATENCIES)
+    metrics: Metrics
+    _protocol: str
+    session_id: str
+    key_id: str
+    _clock: Callable[[], float] = time.monotonic
+    words: int = 0
+    audio_seconds: float = 0.0
+    _state: str = ""
+    _losses: int = 0
+    _began: float = attrs.field(init=False)
+    _latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=_MAX_LATENCIES))
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self._clock()
         self.set_state("connected")
 
     def set_state(self, state: str) -> None:
@@ -139,7 +134,7 @@ class SessionFigures:
     def add_audio(self, seconds: float) -> None:
         """Count audio that was received."""
         self.audio_seconds += seconds
-        self._received.inc(seconds)
+        self.metrics.audio_seconds.labels(self._protocol).inc(seconds)
 
     def add_events(
         self, events: Iterable[Event], backlog_seconds: float, commits: deque[float]

@@ -1,11 +1,10 @@
-"""The sessions that run: how many there may be, and how they end before a shutdown."""
+"""The sessions that run, and how they end before a shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
 import logging
-import math
 from typing import TYPE_CHECKING
 
 from wlk_serve.errors import RequestError, shutdown_error
@@ -13,8 +12,9 @@ from wlk_serve.errors import RequestError, shutdown_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wlk_serve.ops.limits import Limits
     from wlk_serve.sessions.session import ClientSession
-    from wlk_serve.transcriptions.upload import Upload
+    from wlk_serve.transcriptions.route import Upload
 
 __all__ = ["RunningSessions"]
 
@@ -26,15 +26,13 @@ _FLUSH_SECONDS = 30.0  # for the last words of all sessions
 class RunningSessions:
     """Counts requests and sockets, refuses more than a limit, and drains them."""
 
-    def __init__(self, limit: int, limit_per_key: float = math.inf) -> None:
-        self._limit = limit
-        self._limit_per_key = limit_per_key
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._running: dict[ClientSession | Upload, str] = {}  # with their keys
         self._changed = asyncio.Event()
         self.is_draining = False
 
     def __len__(self) -> int:
-        """Count what runs."""
         return len(self._running)
 
     def check(self, key_id: str = "") -> None:
@@ -47,17 +45,17 @@ class RunningSessions:
         """
         if self.is_draining:
             raise shutdown_error()
-        if len(self._running) >= self._limit:
+        if len(self._running) >= self._limits.max_sessions:
             raise RequestError(
-                f"{self._limit} sessions run, which is the limit; try again later",
+                f"{self._limits.max_sessions} sessions run, which is the limit; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=5,
             )
-        if list(self._running.values()).count(key_id) >= self._limit_per_key:
+        per_key = self._limits.max_sessions_per_key
+        if list(self._running.values()).count(key_id) >= per_key:
             raise RequestError(
-                f"{self._limit_per_key:g} sessions of this key run, which is the limit; "
-                "end one of them first",
+                f"{per_key:g} sessions of this key run, which is the limit; end one of them first",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=5,

@@ -78,7 +78,7 @@ export class Connection {
 		if (this.state === "ended") return [];
 		if (code === DONE && this.#hasEnded) return this.abort();
 		const isFull = code === OVERLOADED;
-		if (code === DONE || code === BROKEN || (isFull && this.#forced)) this.#token = null;
+		if (code === DONE || code === BROKEN) this.#token = null;
 		return this.#retry(wasOpen && !isFull ? "gone" : "full");
 	}
 

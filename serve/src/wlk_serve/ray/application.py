@@ -66,7 +66,11 @@ class Replica:
         )
         self._service = self._loaded.enter_context(
             loaded_service(
-                registry, chosen, diarizer=settings.diarizer, served_name=settings.served_name
+                registry,
+                chosen,
+                max_sessions=settings.max_sessions,
+                diarizer=settings.diarizer,
+                served_name=settings.served_name,
             )
         )
         keys = read_keys(settings.api_key_env)

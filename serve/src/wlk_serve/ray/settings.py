@@ -1,4 +1,4 @@
-"""The settings of an application on Ray Serve, from a command line or a YAML file."""
+"""The settings of a replica, which need no Ray."""
 
 from __future__ import annotations
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.session.records import round_seconds
-from wlk_serve.speakers import SpeakerSegments
+from wlk_core.segments import round_seconds
 from wlk_serve.words import (
     Deltas,
+    SpeakerSegments,
     detected_languages,
     logprob_records,
+    segment_record,
     span_record,
-    speaker_name,
     word_records,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message
@@ -48,13 +48,14 @@ class Conversation:
     Text belongs to the oldest item that was committed and not completed, else to the open one.
 
     Args:
-        new_id: returns an identifier with a prefix.
+        session_id: a part of the identifiers.
         speaker_delay: how late a speaker is known, in seconds; None where no speakers are found.
 
     """
 
-    def __init__(self, new_id: Callable[[str], str], *, speaker_delay: float | None = None) -> None:
-        self._new_id = new_id
+    def __init__(self, session_id: str, *, speaker_delay: float | None = None) -> None:
+        self._session_id = session_id
+        self._counts: Counter[str] = Counter()  # of identifiers, by their prefix
         self.speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
         self._pending: deque[Item] = deque()  # committed by the client, not completed yet
         self._open: Item | None = None
@@ -173,12 +174,13 @@ class Conversation:
                 "item_id": item_id,
                 "content_index": 0,
                 "id": self._new_id("seg"),
-                "start": round_seconds(line.start),
-                "end": round_seconds(line.end),
-                "speaker": speaker_name(line.speaker),
-                "text": line.text,
+                **segment_record(line),
                 "words": word_records(line.tokens),
             }
+
+    def _new_id(self, prefix: str) -> str:
+        self._counts[prefix] += 1
+        return f"{prefix}_{self._session_id}_{self._counts[prefix]}"
 
     def _message(self, kind: str, item: Item, **fields: Any) -> Message:
         identity = {"item_id": item.id, "content_index": 0}

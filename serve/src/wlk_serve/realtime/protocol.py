@@ -6,7 +6,6 @@ from collections import deque
 import itertools
 from itertools import takewhile
 import reprlib
-import secrets
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
@@ -38,7 +37,7 @@ from wlk_serve.realtime.items import Conversation
 from wlk_serve.sessions.audio import SAMPLE_BYTES, SegmentEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, SessionInfo
@@ -47,14 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["RealtimeProtocol"]
 
 _MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
-_MAX_ID_CHARACTERS = 200  # of a mark
+_MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"  # the client's event
 _END = "wlk.end"  # the client's event that no more audio comes
-
-
-def _random_id(prefix: str) -> str:
-    return f"{prefix}_{secrets.token_hex(12)}"
 
 
 class RealtimeProtocol:
@@ -67,7 +62,6 @@ class RealtimeProtocol:
         audio: takes what the client appends.
         info: the session.
         config: the configuration at the beginning, None for the default.
-        new_id: returns an identifier with a prefix, such as "item_0123".
 
     """
 
@@ -79,14 +73,13 @@ class RealtimeProtocol:
         info: SessionInfo,
         *,
         config: RealtimeConfig | None = None,
-        new_id: Callable[[str], str] = _random_id,
     ) -> None:
         self._audio = audio
         self._info = info
         self._card = info.card
         self._event_numbers = itertools.count(1)
         self._config = default_config(info.card) if config is None else config
-        self._items = Conversation(new_id, speaker_delay=info.card.speaker_delay)
+        self._items = Conversation(info.id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
         self._unmarked: list[ASRToken] = []  # since the last mark, where there are marks
@@ -94,9 +87,9 @@ class RealtimeProtocol:
         self._takes_binary = False  # since the first update, which sets the format
         self._committed = 0  # samples before the last commit
         self._worded: StreamSegment | None = None  # the last segment with words
-        # Segments with the seconds of commits whose items begin after those of an earlier segment,
-        # because voice activity detection has not ended its utterances yet.
-        self._late_commits: deque[tuple[StreamSegment, float]] = deque()
+        # Segments with the seconds of commits whose items have not begun: voice activity detection
+        # has not ended the utterances of an earlier segment yet.
+        self._commits: deque[tuple[StreamSegment | None, float]] = deque()
         self._was_ended = False  # by the server, which its client cannot know yet
 
     def begin(self) -> list[Message]:
@@ -137,7 +130,7 @@ class RealtimeProtocol:
             self._speaker_delay = self._card.speaker_delay  # the next has a diarizer of its own
             if event.is_cleared:
                 self._items.clear()
-            return self._out(self._commit_late())
+            return self._out(self._begin_commits())
         return self._out([*self._apply_speakers(event), *self._apply_event(event)])
 
     def end(self) -> list[Message]:
@@ -191,9 +184,6 @@ class RealtimeProtocol:
         if kind == _END:  # also where it comes again after a resume, or the server has ended it
             yield from self._end()
             return
-        has_marks = MARKS in self._config.include
-        if kind == _MARK and has_marks:
-            converted(fields.get("id"), Annotated[str, Meta(max_length=_MAX_ID_CHARACTERS)], "id")
         if not self._takes_more():
             return
         match kind:
@@ -203,10 +193,10 @@ class RealtimeProtocol:
                 self._check_commit()
                 yield from self._commit()
             case "input_audio_buffer.clear":
-                yield from self._clear()
+                self._clear()
                 yield {"type": "input_audio_buffer.cleared"}
-            case _ if kind == _MARK and has_marks:
-                self._audio.mark(fields["id"])
+            case _ if kind == _MARK and MARKS in self._config.include:
+                self._audio.mark(converted(fields.get("id"), _MarkId, "id"))
             case _:
                 remedy = f' without include: ["{MARKS}"]' if kind == _MARK else ""
                 raise RequestError(
@@ -238,11 +228,8 @@ class RealtimeProtocol:
         yield self._session_message("session.updated")
 
     def _check_commit(self) -> None:
-        """
-        Refuse, as OpenAI does, a commit of too little audio: each costs a flush of the model.
-
-        Clients that set marks end utterances of any length, as a stream of this machine does.
-        """
+        # Refused as by OpenAI, because each commit costs a flush of the model.  Clients that set
+        # marks end utterances of any length, as a stream of this machine does.
         seconds = self._uncommitted()
         if seconds < _MIN_COMMIT_SECONDS and not (MARKS in self._config.include and seconds):
             raise RequestError(
@@ -254,19 +241,17 @@ class RealtimeProtocol:
     def _commit(self) -> Iterator[Message]:
         segment = self._audio.commit()
         seconds = self._take_uncommitted()
-        if not any(each.settings.gate for each in self._audio.segments):
-            yield from self._items.commit(seconds)
-        elif segment is not None and segment.settings.gate is None:
-            self._late_commits.append((segment, seconds))
-        # Else the endpoint ends the item, because speech may end by itself before.
+        # With a gate the endpoint ends the item, because speech may end by itself before.
+        if segment is None or segment.settings.gate is None:
+            self._commits.append((segment, seconds))
+        yield from self._begin_commits()
         if segment is None:  # a change ended its stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
 
-    def _clear(self) -> Iterator[Message]:
+    def _clear(self) -> None:
         self._committed = self._audio.samples
-        for mark in self._audio.clear():
-            yield self._marked(mark)
+        self._audio.clear()
         if not self._audio.segments:
             self._items.clear()
 
@@ -318,19 +303,17 @@ class RealtimeProtocol:
         gate = self._audio.segment.settings.gate
         if gate is not None:
             is_silence = event.reason == "silence"
-            lengths = gate.lengths()
-            waited = lengths["pre_roll"] + lengths["min_silence"] if is_silence else 0.0
+            waited = gate.pre_roll + gate.min_silence if is_silence else 0.0
             yield from self._items.end_speech(event.time, event.time + waited)
         elif event.reason == "commit":
             yield from self._items.complete()
 
-    def _commit_late(self) -> Iterator[Message]:
+    def _begin_commits(self) -> Iterator[Message]:
         """Begin the items of commits before the next segment with voice activity detection."""
-        segments = list(
-            takewhile(lambda segment: segment.settings.gate is None, self._audio.segments)
-        )
-        while self._late_commits and self._late_commits[0][0] in segments:
-            yield from self._items.commit(self._late_commits.popleft()[1])
+        ungated = takewhile(lambda segment: segment.settings.gate is None, self._audio.segments)
+        segments = [None, *ungated]
+        while self._commits and self._commits[0][0] in segments:
+            yield from self._items.commit(self._commits.popleft()[1])
 
     def _marked(self, event: Marked) -> Message:
         """Return the answer to a mark, whose times are exact."""
@@ -382,7 +365,6 @@ class RealtimeProtocol:
         }
 
     def _out(self, messages: Iterable[Message]) -> list[Message]:
-        """Return *messages* with their event ids."""
         return [
             {"event_id": f"event_{self._info.id}_{next(self._event_numbers)}", **message}
             for message in messages

@@ -11,6 +11,7 @@ from wlk_serve.errors import converted, invalid
 from wlk_serve.protocols import Opening, Resumption, SocketRoute, hookimpl
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
+from wlk_serve.realtime.translations import ROUTE as TRANSLATIONS
 
 if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake
@@ -23,13 +24,6 @@ _RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token
 
 
 def _open(handshake: Handshake) -> Opening | Resumption:
-    """
-    Return the session that a client asks for.
-
-    Raises:
-        RequestError: the session is refused.
-
-    """
     query, offered = handshake.query, handshake.subprotocols
     subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in offered else None
     number = query.get("wlk_last_seq", "0")
@@ -58,5 +52,5 @@ def _open(handshake: Handshake) -> Opening | Resumption:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute]:
-    """Return OpenAI's WebSocket."""
-    return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open)]
+    """Return OpenAI's WebSockets."""
+    return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open), TRANSLATIONS]

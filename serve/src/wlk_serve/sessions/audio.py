@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import End, Endpoint, Failure, Marked
-from wlk_core.tokens import Transcript
+from wlk_core.session.events import End, Endpoint, Failure
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ class StreamSegment:
         takes_audio: whether audio of the client goes there.
         is_cleared: whether events after those endpoints are dropped.
         events: those of a segment that is not the first yet.
-        marks: answers to the marks that have not come back, as if all audio before were dropped.
 
     """
 
@@ -57,7 +55,6 @@ class StreamSegment:
     takes_audio: bool = True
     is_cleared: bool = False
     events: deque[Event] = attrs.field(factory=deque)
-    marks: deque[Marked] = attrs.field(factory=deque)
 
     @property
     def is_over(self) -> bool:
@@ -65,9 +62,7 @@ class StreamSegment:
         return self.is_cleared and not self.commits
 
     def count(self, event: Event) -> Event:
-        """Return *event* after the commit or the mark that it answers was counted."""
-        if isinstance(event, Marked) and self.marks:
-            self.marks.popleft()
+        """Return *event* after the commit that it answers was counted."""
         if isinstance(event, Endpoint) and event.reason in {"commit", "end"} and self.commits:
             self.commits -= 1  # the end of the audio answers a commit that was made after it
             return attrs.evolve(event, reason="commit")
@@ -93,7 +88,7 @@ class SessionAudio:
         self.samples = 0  #: appended
         self.segments: deque[StreamSegment] = deque()  #: whose events have not all come
         self.is_ended = False  #: whether no more audio is taken
-        self.has_failed = False  #: whether an engine failure ended the session
+        self.has_failed = False  #: whether a failure ended the session
         self._is_closed = False
         self._rest = b""  # of a sample
         self._waiting: list[Callable[[], object]] = []  # for a stream
@@ -156,7 +151,7 @@ class SessionAudio:
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        self._when_open(partial(self._mark, name))
+        self._when_open(lambda: self.segments[-1].stream.mark(name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -177,22 +172,12 @@ class SessionAudio:
         segment.commits += 1
         return segment
 
-    def clear(self) -> list[Marked]:
-        """
-        Drop all audio after the last commit; return answers to the marks in it.
-
-        Without any, the answers are events of a segment that is left.
-        """
-        marks: deque[Marked] = deque()
+    def clear(self) -> None:
+        """Drop all audio after the last commit, and the marks in it."""
         while self.segments and not self.segments[-1].commits:
-            segment = self.segments.pop()
-            segment.stream.close()
-            marks.extendleft(reversed(segment.marks))
-        if not self.segments:
-            return list(marks)
-        self.segments[-1].is_cleared, self.segments[-1].takes_audio = True, False
-        self.segments[-1].marks += marks
-        return []
+            self.segments.pop().stream.close()
+        if self.segments:
+            self.segments[-1].is_cleared, self.segments[-1].takes_audio = True, False
 
     def end(self) -> None:
         """Take no more audio; all words follow.  May be called again."""
@@ -266,20 +251,6 @@ class SessionAudio:
         self.segments[-1].stream.receive(data)
         self.samples += len(data) // SAMPLE_BYTES[self.settings.encoding]
 
-    def _mark(self, name: str) -> None:
-        segment, time = self.segments[-1], self.seconds
-        segment.stream.mark(name)
-        segment.marks.append(
-            Marked(
-                name=name,
-                transcript=Transcript(()),
-                processed_up_to=time,
-                stable_up_to=time,
-                stats=StreamStats(),
-                audio_time=time,
-            )
-        )
-
     def _end_segment(self) -> None:
         if (segment := self.open_segment) is not None:
             segment.takes_audio = False
@@ -298,7 +269,6 @@ class SessionAudio:
                     yield Endpoint(event.audio_time, "commit", event.audio_time)
             yield segment.count(event)
         if has_ended or segment.is_over:
-            yield from segment.marks if segment.is_cleared else ()
             segment.stream.close()
             self.segments.remove(segment)
             yield SegmentEnd(segment.is_cleared)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 import json
-from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from wlk_serve.errors import RequestError
@@ -100,18 +99,17 @@ class ResumeLog:
     """
     The numbered messages of one session, and what arrived from its client.
 
-    A plain object without sockets and clocks.  Of the replaceable types it keeps the newest
-    message alone; of all others the newest ones of up to 4 MiB of JSON.
+    A plain object without sockets and clocks.  It keeps the newest messages of up to 4 MiB of JSON,
+    and none that a newer one replaces soon.
     """
 
     def __init__(self, token: str, replaceable: Collection[str | None] = ()) -> None:
         self.token = token  #: what a client names to resume the session
-        self.characters = 0  #: of JSON that are kept, but for replaceable messages
+        self.characters = 0  #: of JSON that are kept
         self._replaceable = replaceable
         self._last = 0  # number of the newest message
         self._kept_after = 0  # every irreplaceable message with a higher number is kept
-        self._lasting: deque[tuple[int, Encoded]] = deque()
-        self._newest: dict[str | None, tuple[int, Encoded]] = {}  # of each replaceable type
+        self._kept: deque[tuple[int, Encoded]] = deque()
         self._received_messages = 0
         self._acknowledged_samples = 0
 
@@ -150,21 +148,19 @@ class ResumeLog:
             "messages": self._received_messages,
             "wlk_seq": last,
         }
-        kept = sorted([*self._lasting, *self._newest.values()], key=itemgetter(0))
-        return [encoded(resumed), *(message for number, message in kept if number > last)]
+        missed = (message for number, message in self._kept if number > last)
+        return [encoded(resumed), *missed]
 
     def _keep(self, message: Message) -> Encoded:
         self._last += 1
-        kept = kind, text = encoded({**message, "wlk_seq": self._last})
-        if kind in self._replaceable:
-            self._newest[kind] = self._last, kept
-            return kept
-        self._lasting.append((self._last, kept))
-        self.characters += len(text)
+        kind, text = encoded({**message, "wlk_seq": self._last})
+        if kind not in self._replaceable:
+            self._kept.append((self._last, (kind, text)))
+            self.characters += len(text)
         while self.characters > _MAX_KEPT_CHARACTERS:
-            self._kept_after, (_, dropped) = self._lasting.popleft()
+            self._kept_after, (_, dropped) = self._kept.popleft()
             self.characters -= len(dropped)
-        return kept
+        return kind, text
 
 
 def resume_expired(message: str) -> RequestError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
-    from wlk_serve.ops.limits import Limits, Usage
+    from wlk_serve.ops.limits import Limits
     from wlk_serve.protocols import Message, Opening
 
 __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]
@@ -59,7 +59,6 @@ class ClientSession:
         protocol: str,
         key_id: str,
         limits: Limits,
-        usage: Usage,
         on_over: Callable[[], object],
         on_closed: Callable[[], object],
     ) -> None:
@@ -67,8 +66,6 @@ class ClientSession:
         self._streams: list[ServedStream] = []
         self._on_over: Callable[[], object] | None = on_over
         self._on_closed: Callable[[], object] | None = on_closed
-        self._is_broken = False
-        self._usage = usage
         self._outcome = "left"  # how it ended, for the log
         self._queue: SendQueue | None = None  # of the socket that is attached
         self.close_code = DONE
@@ -84,7 +81,7 @@ class ClientSession:
         self._replaceable = {_ACK, *self._protocol.replaceable}
         self.log = None if token is None else ResumeLog(token, self._replaceable)
         self.figures = SessionFigures(
-            service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
+            metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
         )
         self._loop = asyncio.get_running_loop()
         self._lifetime = self._loop.call_later(limits.max_session_seconds, self._finish)
@@ -167,12 +164,7 @@ class ClientSession:
                 return
         if self.log is not None:
             self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
-        seconds = (self.audio.samples - before) / self.audio.settings.rate
-        self.figures.add_audio(seconds)
-        try:
-            self._usage.use(self.figures.key_id, self._last_message, seconds)
-        except RequestError as error:
-            self._end_with(error, OVERLOADED)
+        self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)
         self._stop_if_over()
 
     async def _open_stream(self, queue: SendQueue) -> None:
@@ -201,20 +193,15 @@ class ClientSession:
             self.close_code = RESTART
         self._finish()
 
-    def _end_with(self, error: RequestError, code: int) -> None:
-        """Report *error*, deliver the last words and close with *code*."""
-        if not self.audio.is_ended:
-            self.close_code = code
-            self._put(self._protocol.refuse(error))
-            self._finish()
-
     def _check_idle(self) -> None:
         left = self._last_message + self._idle_seconds - self._loop.time()
-        if left <= 0 and self._queue is not None:
+        if left > 0 or self._queue is None:
+            self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
+        elif not self.audio.is_ended:
             message = f"no message came for {self._idle_seconds:g} s; connect again"
-            self._end_with(RequestError(message, status=408, code="idle_timeout"), DONE)
-            return
-        self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
+            error = RequestError(message, status=408, code="idle_timeout")
+            self._put(self._protocol.refuse(error))
+            self._finish()
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or may come."""
@@ -263,7 +250,7 @@ class ClientSession:
 
     def fail(self) -> None:
         """Close the session because of a defect of the server."""
-        self.close_code, self._is_broken = BROKEN, True
+        self.audio.has_failed = True
         self._stop_if_over()
 
     def _put(self, answers: Iterable[Message]) -> None:
@@ -276,7 +263,7 @@ class ClientSession:
             self._queue.put(texts)
 
     def _stop_if_over(self) -> None:
-        if self.audio.is_over or self._is_broken:
+        if self.audio.is_over:
             if self.audio.has_failed:
                 self.close_code = BROKEN
             if self._queue is not None:

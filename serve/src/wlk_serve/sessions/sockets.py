@@ -8,6 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from wlk_serve.errors import RequestError
     from wlk_serve.http.admission import Admission
     from wlk_serve.models.service import Service
-    from wlk_serve.ops.limits import Limits, Usage
+    from wlk_serve.ops.limits import Limits
     from wlk_serve.ops.running import RunningSessions
     from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
@@ -43,41 +44,33 @@ _MAX_WAITING_SECONDS = 400.0
 _POLL_SECONDS = 0.05  # while it is not read
 
 
+@attrs.define
 class SessionSockets:
     """Opens sessions for the sockets of every protocol and keeps those that can be resumed."""
 
-    def __init__(
-        self,
-        service: Service,
-        admission: Admission,
-        sessions: RunningSessions,
-        limits: Limits,
-        usage: Usage,
-    ) -> None:
-        self._service = service
-        self._admission = admission
-        self._sessions = sessions
-        self._limits = limits
-        self._usage = usage
-        self._resumable: dict[str, ClientSession] = {}
+    _service: Service
+    _admission: Admission
+    _sessions: RunningSessions
+    _limits: Limits
+    _resumable: dict[str, ClientSession] = attrs.field(init=False, factory=dict)  # by their tokens
 
     async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
         """Answer a WebSocket that was not accepted yet."""
         try:
-            client = self._admission.identify(route.keys(socket), takes_secrets=True)
+            key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
             opening = route.open(
                 Handshake(
                     headers=socket.headers,
                     query=socket.query_params,
                     subprotocols=socket.scope.get("subprotocols", []),
-                    secret=client.session,
+                    secret=secret,
                     card=self._service.card.named,
                 )
             )
             if isinstance(opening, Resumption):
-                await self._resume(socket, opening, client.key_id)
+                await self._resume(socket, opening, key_id)
                 return
-            session = self._opened(route.protocol, opening, client.key_id)
+            session = self._opened(route.protocol, opening, key_id)
         except WLKError as error:
             await _refuse(socket, route, self._service.metrics.counted(error))
             return
@@ -108,9 +101,8 @@ class SessionSockets:
             protocol=protocol,
             key_id=key_id,
             limits=self._limits,
-            usage=self._usage,
             on_over=places.close,
-            on_closed=lambda: self._forget(session),
+            on_closed=lambda: session.log and self._resumable.pop(session.log.token, None),
         )
         places.enter_context(self._sessions.entered(session, key_id))
         if session.log is not None:
@@ -140,24 +132,19 @@ class SessionSockets:
             return
         await serve_session(socket, session, queue)
 
-    def _forget(self, session: ClientSession) -> None:
-        if session.log is not None:
-            self._resumable.pop(session.log.token, None)
 
-
+@attrs.frozen
 class _TcpSocket:
     """A connection without HTTP, with the methods of a WebSocket that a session uses."""
 
-    def __init__(self, route: TcpRoute, reader: StreamReader, writer: StreamWriter) -> None:
-        self._route = route
-        self._reader = reader
-        self._writer = writer
+    _route: TcpRoute
+    _reader: StreamReader
+    _writer: StreamWriter
 
     async def accept(self, _subprotocol: str | None) -> None:
-        """Do nothing: a connection is open from the beginning."""
+        pass  # a connection is open from the beginning
 
     async def receive(self) -> dict[str, Any]:
-        """Return the next message, or that the client left."""
         try:
             data = await self._route.read(self._reader)
         except (ValueError, EOFError):  # no message, or half of one
@@ -167,12 +154,10 @@ class _TcpSocket:
         return {"type": "websocket.receive", "bytes": data}
 
     async def send_text(self, text: str) -> None:
-        """Send a line."""
         self._writer.write(text.encode() + b"\n")
         await self._writer.drain()
 
     async def close(self, _code: int) -> None:
-        """Close the connection, whose protocol has no codes."""
         self._writer.close()
         await self._writer.wait_closed()
 

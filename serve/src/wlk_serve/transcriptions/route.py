@@ -1,35 +1,53 @@
-"""The endpoints that transcribe an uploaded recording."""
+"""The endpoints that transcribe an uploaded recording: its body, its limits, and the answer."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 import json
+import secrets
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar, cast
 
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
+from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
+from wlk_serve.ops.metrics import SessionFigures
 from wlk_serve.protocols import Handshake
-from wlk_serve.transcriptions.protocol import parse_form
-from wlk_serve.transcriptions.transcript import Transcript
-from wlk_serve.transcriptions.upload import parse_upload, recording_of, spool
+from wlk_serve.transcriptions.protocol import Transcript, parse_form
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable
     from contextlib import AbstractContextManager
 
+    from starlette.datastructures import Headers
     from starlette.requests import Request
 
-    from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
+    from wlk_serve.ops.limits import Limits
+    from wlk_serve.ops.metrics import Metrics
     from wlk_serve.protocols import RecordingRoute
-    from wlk_serve.transcriptions.protocol import Task
-    from wlk_serve.transcriptions.upload import Upload
+    from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
 
-__all__ = ["transcribe_body", "transcribe_upload"]
+__all__ = [
+    "Upload",
+    "body_parts",
+    "parse_upload",
+    "recording_of",
+    "transcribe_body",
+    "transcribe_upload",
+]
 
+T = TypeVar("T")
 _MEMORY_BYTES = 1 << 20  # of a recording; a larger one waits on disk
+_WAIT_SECONDS = 30.0  # for the next part; a client that is slower than that is a proxy's business
+_MAX_FIELDS = 100
+_MAX_FIELD_BYTES = 1 << 16  # of one field, such as a prompt
+_FILE = "file"
+_UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes that nothing reads
 
 
 async def transcribe_upload(
@@ -50,16 +68,15 @@ async def transcribe_upload(
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
-        file = recording_of(form).file
-        events = service.recognize(file, request, upload.use_audio)
-        await stack.enter_async_context(aclosing(events))
         transcript = Transcript(request, service.card.speaker_delay)
+        records = _records(service, recording_of(form).file, request, upload, transcript)
+        await stack.enter_async_context(aclosing(records))
         headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
         if request.streams:  # a recording without audio is refused with its status
-            begun = await upload.while_connected(http_request, _begin(transcript, events))
-            stream = _events(begun, transcript, events, upload, stack.pop_all())
+            first = await upload.while_connected(http_request, anext(records, []))
+            stream = _events(first, records, transcript, upload, stack.pop_all())
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-        await upload.while_connected(http_request, _finish(transcript, events, upload))
+        await upload.while_connected(http_request, _exhaust(records))
         # In a thread: to write an hour of words takes longer than the event loop can wait.
         media_type, body = await asyncio.to_thread(transcript.render)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -80,7 +97,7 @@ async def transcribe_body(
     """
     async with AsyncExitStack() as stack:
         upload = stack.enter_context(uploading)
-        asked = route.open(
+        request, answer = route.open(
             Handshake(
                 headers=http_request.headers,
                 query=http_request.query_params,
@@ -91,48 +108,52 @@ async def transcribe_body(
         )
         spooled = SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 -- of the stack
         file = cast("BinaryIO", stack.enter_context(spooled))
-        await upload.receiving(spool(http_request, file, upload.limits.max_upload_bytes))
-        events = service.recognize(file, asked.request, upload.use_audio)
-        await stack.enter_async_context(aclosing(events))
-        transcript = Transcript(asked.request)
-        await upload.while_connected(http_request, _finish(transcript, events, upload))
+        await upload.receiving(_spool(http_request, file, upload.limits.max_upload_bytes))
+        transcript = Transcript(request, service.card.speaker_delay)
+        records = _records(service, file, request, upload, transcript)
+        await stack.enter_async_context(aclosing(records))
+        await upload.while_connected(http_request, _exhaust(records))
         name, seconds = upload.figures.session_id, transcript.seconds
         body = await asyncio.to_thread(
-            lambda: json.dumps(asked.answer(name, transcript.spoken_words(), seconds))
+            lambda: json.dumps(answer(name, transcript.spoken_words(), seconds))
         )
         return Response(body.encode("utf-8", "replace"), media_type="application/json")
 
 
-async def _begin(transcript: Transcript, events: AsyncGenerator[Event]) -> list[dict[str, Any]]:
-    """Return the first server-sent events."""
-    async for event in events:
-        if records := transcript.add(event):
-            return records
-    return []
-
-
-async def _finish(transcript: Transcript, events: AsyncGenerator[Event], upload: Upload) -> None:
-    async for event in events:
-        transcript.add(event)
+async def _records(
+    service: Service,
+    file: BinaryIO,
+    request: TranscriptionRequest,
+    upload: Upload,
+    transcript: Transcript,
+) -> AsyncGenerator[list[dict[str, Any]]]:
+    """Fill *transcript*; yield the server-sent events of each step that has some."""
+    async with aclosing(service.recognize(file, request, upload.use_audio)) as events:
+        async for event in events:
+            if records := transcript.add(event):
+                yield records
     upload.figures.words += len(transcript.tokens)
 
 
+async def _exhaust(records: AsyncGenerator[object]) -> None:
+    async for _ in records:
+        pass
+
+
 async def _events(
-    begun: list[dict[str, Any]],
+    first: list[dict[str, Any]],
+    records: AsyncGenerator[list[dict[str, Any]]],
     transcript: Transcript,
-    events: AsyncGenerator[Event],
     upload: Upload,
     stack: AsyncExitStack,
 ) -> AsyncGenerator[str]:
     """Yield the server-sent events; *stack* is closed with them."""
     async with stack:
         try:
-            if begun:
-                yield _written(begun)
-            async for event in events:
-                if records := transcript.add(event):
-                    yield _written(records)
-            upload.figures.words += len(transcript.tokens)
+            if first:
+                yield _written(first)
+            async for following in records:
+                yield _written(following)
             # It has every word again.
             yield await asyncio.to_thread(lambda: _written([transcript.done()]))
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
@@ -143,3 +164,205 @@ async def _events(
 
 def _written(records: list[dict[str, Any]]) -> str:
     return "".join(f"data: {json.dumps(record)}\n\n" for record in records)
+
+
+class Upload:
+    """
+    A request with a recording, which a shutdown may end.
+
+    A complete body is still transcribed; another one gets 503, with which clients try again.
+    """
+
+    def __init__(
+        self, metrics: Metrics, limits: Limits, *, key_id: str = "", protocol: str = "rest"
+    ) -> None:
+        self.limits = limits
+        self._ended, self._closed = asyncio.Event(), asyncio.Event()
+        self._outcome = "left"  # a status, for the log
+        self.figures = SessionFigures(
+            metrics=metrics,
+            protocol=protocol,
+            session_id=f"req_{secrets.token_hex(12)}",
+            key_id=key_id,
+        )
+
+    def end(self) -> None:
+        """Take no more of the body."""
+        self._ended.set()
+
+    def close(self) -> None:
+        """Give the transcription up."""
+        self._closed.set()
+
+    async def receiving(self, work: Awaitable[T]) -> T:
+        """Return the result of *work*, which reads the body; raises what it does, or 503."""
+        return await _first(work, _shut_down(self._ended))
+
+    async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
+        """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
+        return await _first(work, _shut_down(self._closed), _left(request))
+
+    def use_audio(self, seconds: float) -> None:
+        """
+        Count decoded audio; may be called from any thread.
+
+        Raises:
+            RequestError: the recording is too long (413).
+
+        """
+        max_seconds = self.limits.max_audio_seconds
+        if self.figures.audio_seconds + seconds > max_seconds:
+            raise RequestError(
+                f"the recording is longer than {max_seconds:g} s; send it in parts",
+                status=413,
+                code="audio_too_long",
+                param=_FILE,
+            )
+        self.figures.add_audio(seconds)
+
+    def note(self, error: BaseException | None) -> None:
+        """Remember the status of the answer; a task that is cancelled has no client any more."""
+        if isinstance(error, Exception):
+            self._outcome = str(as_request_error(error).status)
+        elif error is None and self._outcome == "left":
+            self._outcome = "200"
+
+    def finish(self, error: BaseException | None) -> None:
+        """Log the line of the request, which ends because of *error*."""
+        self.note(error)
+        self.figures.finish(self._outcome)
+
+
+async def _first(*works: Awaitable[T]) -> T:
+    """Return the result of the work that ends first, and cancel the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _shut_down(event: asyncio.Event) -> NoReturn:
+    await event.wait()
+    raise shutdown_error()
+
+
+async def _left(request: Request) -> NoReturn:
+    await request.receive()  # after the body: the disconnect
+    raise RequestError("the client left", status=499, code="client_closed_request")
+
+
+async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
+    """
+    Yield the parts of the body of *request*, which was not read yet.
+
+    Raises:
+        RequestError: the body is larger (413), stops coming (408), or the client left (499).
+
+    """
+    too_large = RequestError(
+        f"the upload is larger than {max_bytes / 1e6:g} MB", status=413, code="file_too_large"
+    )
+    length = request.headers.get("content-length", "0")
+    if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
+        raise too_large
+    received, has_more = 0, True
+    while has_more:
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                message = await request.receive()
+        except TimeoutError:
+            reason = f"no byte of the body came for {_WAIT_SECONDS:.0f} s"
+            raise RequestError(reason, status=408, code="timeout") from None
+        if message["type"] == "http.disconnect":
+            raise RequestError("the client left", status=499, code="client_closed_request")
+        data: bytes = message.get("body", b"")
+        received += len(data)
+        if received > max_bytes:
+            raise too_large
+        has_more = message.get("more_body", False)
+        yield data
+
+
+class _Parser(MultiPartParser):
+    """Starlette's parser of forms that end, without fields that nothing reads."""
+
+    _is_over = False
+
+    def __init__(self, headers: Headers, parts: AsyncGenerator[bytes]) -> None:
+        super().__init__(
+            headers,
+            self._whole(parts),
+            max_files=1,
+            max_fields=_MAX_FIELDS,
+            max_part_size=_MAX_FIELD_BYTES,
+        )
+
+    async def _whole(self, parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        async for part in parts:
+            yield part
+        if not self._is_over:
+            raise MultiPartException("the form ends in the middle")
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._current_part.file is not None or self._current_part.field_name not in _UNUSED:
+            super().on_part_data(data, start, end)
+
+    def on_end(self) -> None:
+        self._is_over = True
+
+
+async def parse_upload(request: Request, max_bytes: int) -> FormData:
+    """
+    Return the form of *request*, whose owner closes it; its recording waits on disk.
+
+    It is empty for a body of another type.
+
+    Raises:
+        RequestError: it is malformed (400), or as `body_parts` says.
+
+    """
+    parts = body_parts(request, max_bytes)
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != b"multipart/form-data":
+        async for _ in parts:
+            pass  # the missing model is reported
+        return FormData()
+    if not options.get(b"boundary"):
+        raise _invalid("the header content-type has no boundary")
+    try:
+        return await _Parser(request.headers, parts).parse()
+    except (MultiPartException, ValueError) as error:  # ValueError: of a charset
+        raise _invalid(str(getattr(error, "message", error))) from error
+
+
+async def _spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
+    async for part in body_parts(request, max_bytes):
+        await asyncio.to_thread(file.write, part)
+    if not file.tell():
+        raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
+    file.seek(0)
+
+
+def recording_of(form: FormData) -> UploadFile:
+    """Return the recording of a form; raises RequestError where there is none, or no sound."""
+    files = [(name, value) for name, value in form.multi_items() if isinstance(value, UploadFile)]
+    if not files:
+        expected = "as a recording, in a form of type multipart/form-data"
+        raise invalid(_FILE, expected, code="missing_file")
+    name, file = files[0]
+    if name != _FILE:
+        raise _invalid(f"a file called {name[:100]!r}")
+    if not file.size:
+        raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
+    return file
+
+
+def _invalid(found: str) -> RequestError:
+    return RequestError(
+        f"expected a form of one file called {_FILE} and up to {_MAX_FIELDS} fields: {found}",
+        code="invalid_form",
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_diarize.engine.networks import Networks
+    from wlk_diarize.engine.speakers import Voice
 
 __all__ = ["ClusteringDiarizer"]
 
@@ -42,16 +43,20 @@ class ClusteringDiarizer:
     a grid of samples, so that the cut of the audio changes nothing; a pause decides all before it.
 
     It holds ten seconds of audio and what was decided about them, and a mean for each speaker.
+    Speakers who are enrolled as `voices` have names; up to `max_speakers` others are numbered.
     """
 
-    def __init__(self, networks: Networks, *, max_speakers: int) -> None:
+    def __init__(
+        self, networks: Networks, *, max_speakers: int, voices: tuple[Voice, ...] = ()
+    ) -> None:
         self._networks = networks
-        self._max_speakers = max_speakers
+        self._voices = voices
+        self._max_speakers = max_speakers + len(voices)
         self.reset()
 
     def reset(self) -> None:
         """Return to the state of a new one."""
-        self._speakers = Speakers(self._max_speakers)
+        self._speakers = Speakers(self._max_speakers, self._voices)
         self._queue: deque[NDArray[np.float32] | float] = deque()  # audio, and seconds of pauses
         self._audio = _NO_AUDIO  # the latest, which ends at `_received`
         self._received = 0  # samples taken from the queue; pauses do not count
@@ -161,8 +166,9 @@ class ClusteringDiarizer:
                 start = max(first, self._ends[speaker])  # what is decided stays as it was shown
             self._ends[speaker] = end
             samples = min(end * FRAME_SAMPLES, self._received)
+            named = len(self._voices)
             yield SpeakerSpan(
-                speaker,
+                self._voices[speaker].name if speaker < named else speaker - named,
                 start * FRAME_SAMPLES / SAMPLE_RATE + self._pauses,
                 samples / SAMPLE_RATE + self._pauses,
             )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Speakers"]
+__all__ = ["Speakers", "Voice"]
 
 _HALF_SECONDS = 0.5  # of speech, whose embedding is as much chance as speaker; see Speakers
 _NEW_SECONDS = 1.0  # of speech that a new speaker takes: embeddings of less are too far from any
@@ -21,6 +24,15 @@ _NEW_BELOW = 0.75
 _SURE_FROM = 0.8  # likeness from which speech moves the mean of its speaker
 _LINK = 0.1  # how much likeness the segmentation's opinion is worth
 _WEIGHT_SECONDS = 60.0  # of speech after which a speaker's mean only follows slowly
+
+
+@attrs.frozen(eq=False)
+class Voice:
+    """A speaker who is known by name, and the embedding of *seconds* of their speech."""
+
+    name: str
+    embedding: NDArray[np.float32]  #: float32[d] of length 1
+    seconds: float
 
 
 class Speakers:
@@ -35,13 +47,19 @@ class Speakers:
 
     Args:
         most: how many speakers are told apart; speech of a further one goes to the nearest.
+        voices: the first of them, who are known before they speak.
 
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, voices: Sequence[Voice] = ()) -> None:
         self._most = most
-        self._sums: list[Floats] = []
-        self._seconds: list[float] = []
+        self._known = len(voices)
+        self._seconds = [min(voice.seconds, _WEIGHT_SECONDS) for voice in voices]
+        embeddings = [voice.embedding.astype(np.float64) for voice in voices]
+        self._sums: list[Floats] = [
+            seconds * embedding
+            for seconds, embedding in zip(self._seconds, embeddings, strict=True)
+        ]
 
     def __len__(self) -> int:
         return len(self._sums)
@@ -55,8 +73,12 @@ class Speakers:
         """
         likeness = self._likeness(embedding, seconds)
         scores = likeness + _LINK * links
+        # Nobody who is known by name is taken for the nearest of those who were heard.
+        unlike = np.flatnonzero(scores[: self._known] < _NEW_BELOW)
+        scores[unlike] -= 10.0
         best = int(scores.argmax()) if len(self) else -1
-        is_new = best < 0 or (
+        is_first = len(unlike) == len(self)
+        is_new = is_first or (
             scores[best] < _NEW_BELOW and seconds >= _NEW_SECONDS and len(self) < self._most
         )
         if is_new:

@@ -13,7 +13,7 @@ import attrs
 from msgspec import Meta, Struct, convert
 
 from wlk_core.models import Index, read_limited
-from wlk_core.models.json_files import parse_json
+from wlk_core.models.files import parse_json
 from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_qwen3_simul.models import MODELS
 

@@ -102,7 +102,7 @@ class CachedDecoder:
         text = forced_tokens(context, self._engine.vocabulary)
         # A detected language without a code is forced by the header that was decoded for it.
         header = self._header if language is None and context else self._prompt.header(language)
-        end = context[-1].word.end if context else 0.0
+        end = context[-1].end if context else 0.0
         uncommitted = max(0, len(audio) - max(0, round(end * SAMPLE_RATE)))
         room = token_budget(uncommitted, language, limit=self._options.max_new_tokens)
         draft = draft_tokens(context, self._decoded, self._engine.vocabulary, call=self._call)
@@ -259,7 +259,7 @@ def transcribe(
     The model does not receive *prompt*, the transcript so far: its system turn holds the hotwords,
     and it was not trained on earlier text.  *prompt* only decides the spacing of the first word.
     """
-    hypothesis = CachedDecoder(engine, options)(
+    return CachedDecoder(engine, options)(
         audio,
         first_sample=0,
         remainder_samples=0,
@@ -268,5 +268,3 @@ def transcribe(
         language=language,
         is_last=True,
     )
-    words = tuple(aligned.word for aligned in hypothesis.words)
-    return Hypothesis(words=words, language=hypothesis.language, work=hypothesis.work)

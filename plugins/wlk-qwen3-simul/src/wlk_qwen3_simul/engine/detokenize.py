@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import AlignedWord
-from wlk_core.streaming import Word, is_unspaced, joined, keep_spoken_repetitions
+from wlk_core.streaming import is_unspaced, joined, keep_spoken_repetitions
 from wlk_qwen3_simul.engine.decoding import align_tokens
 from wlk_qwen3_simul.engine.frames import FRAME_SECONDS
 from wlk_qwen3_simul.engine.timing import word_times
@@ -78,7 +78,10 @@ def words_from_tokens(
         probability = float(np.mean([math.exp(min(0.0, token.logprob)) for token in own]))
         words.append(
             AlignedWord(
-                word=Word(start, end, text, probability),
+                start,
+                end,
+                text,
+                probability,
                 frames=own_frames,
                 tokens=tuple(
                     WordToken(token.id, call, index)
@@ -109,7 +112,7 @@ def forced_tokens(context: tuple[AlignedWord, ...], vocabulary: Vocabulary) -> t
     ids = [token.id for word in context for token in word.tokens if isinstance(token, WordToken)]
     if not context or not vocabulary.bytes_of(ids[0]).startswith(b" "):
         return tuple(ids)
-    first = vocabulary.encode(context[0].word.text.lstrip())
+    first = vocabulary.encode(context[0].text.lstrip())
     return (*first, *ids[len(context[0].tokens) :])
 
 

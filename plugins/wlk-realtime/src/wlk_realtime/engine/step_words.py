@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import EnergyContour
-from wlk_core.streaming.log_mel import FRAME_SAMPLES
+from wlk_core.streaming.features import FRAME_SAMPLES
 from wlk_realtime.engine.pieces import STEP_SAMPLES
 
 if TYPE_CHECKING:

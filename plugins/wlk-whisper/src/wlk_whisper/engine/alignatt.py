@@ -72,7 +72,7 @@ def transcribe_aligned(
         audio, options.context, language
     )
     tokenizer = engine.tokenizer(language, options.task)
-    committed = max(0, round(context[-1].word.end * SAMPLE_RATE)) if context else 0
+    committed = max(0, round(context[-1].end * SAMPLE_RATE)) if context else 0
     # The decoder's positions: the committed prefix comes first, apart from MIN_NEW_TOKENS for new
     # text, then the budget of new tokens, and earlier text takes the rest.
     start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
@@ -116,11 +116,9 @@ def transcribe_aligned(
         is_last=is_last,
     )
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
-    kept = drop_loop([new.word for new in words])
-    tightened = tighten_to_speech([*(old.word for old in context), *kept], audio)[len(context) :]
-    timed = [attrs.evolve(new, word=word) for new, word in zip(words, tightened, strict=False)]
+    timed = tighten_to_speech([*context, *drop_loop(words)], audio)[len(context) :]
     return AlignedHypothesis(
-        words=tuple(timed), language=language, language_probability=probability, work=work
+        words=timed, language=language, language_probability=probability, work=work
     )
 
 
@@ -163,7 +161,7 @@ def _new_words(
         spans = spans[:-1]  # the next call may extend the last word
     words = [
         AlignedWord(
-            word=span.word,
+            *attrs.astuple(span.word),
             frames=tuple(boundaries[span.first + 1 : span.stop + 1].tolist()),
             tokens=tuple(tokens[span.first : span.stop]),
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import is_unspaced
-from wlk_core.streaming.energy import (
+from wlk_core.streaming.features import (
     FRAME_SAMPLES,
     background_level,
     loud_frames,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
+W = TypeVar("W", bound=Word)
 
 __all__ = ["WordSpan", "drop_loop", "tighten_to_speech", "words_from_tokens"]
 
@@ -31,7 +32,7 @@ __all__ = ["WordSpan", "drop_loop", "tighten_to_speech", "words_from_tokens"]
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE_CHARACTER = "\ufffd"
-# Frames of 10 ms, as in wlk_core.streaming.energy.
+# Frames of 10 ms, as in wlk_core.streaming.features.
 SPILL_FRAMES = 8  # a sound shorter than this at the edge of a span belongs to the neighbour ...
 PAUSE_FRAMES = 5  # ... if a pause of at least this length separates it
 SHIFT_FRAMES = 25  # how far a boundary within sound is moved to the nearest pause ...
@@ -123,7 +124,7 @@ def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
     return attrs.evolve(span, word=word, stop=piece.stop)
 
 
-def drop_loop(words: Sequence[Word]) -> tuple[Word, ...]:
+def drop_loop(words: Sequence[W]) -> tuple[W, ...]:
     """
     Return *words* up to where the decoder repeats itself without audio.
 
@@ -137,7 +138,7 @@ def drop_loop(words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def tighten_to_speech(words: Sequence[Word], audio: NDArray[np.float32]) -> tuple[Word, ...]:
+def tighten_to_speech(words: Sequence[W], audio: NDArray[np.float32]) -> tuple[W, ...]:
     """
     Return *words* without the silence that the alignment included in their spans.
 
@@ -157,8 +158,8 @@ def tighten_to_speech(words: Sequence[Word], audio: NDArray[np.float32]) -> tupl
 
 
 def _move_boundaries(
-    words: Sequence[Word], decibels: NDArray[np.float64], background: float
-) -> list[Word]:
+    words: Sequence[W], decibels: NDArray[np.float64], background: float
+) -> list[W]:
     """Return *words* with each boundary that two of them share moved into a pause nearby."""
     moved = list(words)
     reach = SHIFT_FRAMES + GAP_FRAMES  # includes a pause that begins at the limit
@@ -182,7 +183,7 @@ def _move_boundaries(
     return moved
 
 
-def _tighten(word: Word, decibels: NDArray[np.float64], background: float) -> Word:
+def _tighten(word: W, decibels: NDArray[np.float64], background: float) -> W:
     first, stop = _frame(word.start), _frame(word.end)
     span = decibels[first:stop]
     if len(span) == 0:

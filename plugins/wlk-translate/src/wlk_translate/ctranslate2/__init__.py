@@ -1,0 +1,1 @@
+"""OPUS-MT on CTranslate2."""

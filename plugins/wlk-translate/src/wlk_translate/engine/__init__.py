@@ -1,0 +1,1 @@
+"""From committed tokens to translated clauses, whatever translates them."""

@@ -1,0 +1,117 @@
+"""Divide committed tokens into clauses, the units of translation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+import unicodedata
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wlk_core.plugins import ASRToken
+
+__all__ = ["Clause", "ClauseSplitter"]
+
+_SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of users
+_CLAUSE_ENDS = tuple(",;:—–،؛，、；：")  # noqa: RUF001 -- as above
+_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow either
+_MIN_COLUMNS = (
+    20  # of a clause that a comma ends: "Yes," alone is translated worse than its sentence
+)
+_MAX_COLUMNS = 168  # two captions: what has no punctuation is divided here
+_PAUSE_SECONDS = 0.8  # between two tokens, as the pause that ends a caption
+
+
+@attrs.frozen
+class Clause:
+    """Tokens that are translated together; `ends_sentence` where the next clause begins another."""
+
+    tokens: tuple[ASRToken, ...]
+    ends_sentence: bool
+
+    @property
+    def text(self) -> str:
+        """The text, with single spaces and none around it."""
+        return " ".join("".join(token.text for token in self.tokens).split())
+
+    @property
+    def start(self) -> float:
+        """Stream time of the first token, in seconds."""
+        return self.tokens[0].start
+
+    @property
+    def end(self) -> float:
+        """Stream time at which the last token ends, in seconds."""
+        return max(token.end for token in self.tokens)
+
+    @property
+    def language(self) -> str | None:
+        """The language that was detected for its tokens, which all have the same."""
+        return self.tokens[0].detected_language
+
+
+class ClauseSplitter:
+    """
+    Divide a stream of tokens into clauses, each as soon as it is complete.
+
+    A clause ends with a sentence; at a comma, semicolon, colon or dash from 20 columns on; before a
+    pause of 0.8 s, another speaker or another language; and at 168 columns.  Every token is in one
+    clause, and the cut of the tokens into calls changes none.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[ASRToken] = []
+        self._text = ""
+
+    def push(self, token: ASRToken) -> Iterator[Clause]:
+        """Append a token; yield the clauses that it ends."""
+        if self._open:
+            last, text = self._open[-1], _bare(self._text)
+            if (token.speaker, token.detected_language) != (last.speaker, last.detected_language):
+                yield from self.flush()
+            elif token.start - last.end >= _PAUSE_SECONDS or _divides(text, token.text):
+                yield self._close(ends_sentence=text.endswith(_SENTENCE_ENDS))
+        self._open.append(token)
+        self._text += token.text
+        text = _bare(self._text)
+        if text.endswith(_SENTENCE_ENDS) and not _may_go_on(text) and _has_words(text):
+            yield self._close(ends_sentence=True)
+        elif text.endswith(_CLAUSE_ENDS) and _columns(text) >= _MIN_COLUMNS:
+            yield self._close(ends_sentence=False)
+
+    def flush(self) -> Iterator[Clause]:
+        """Yield the clause that is open, if any: the utterance is over."""
+        if self._open:
+            yield self._close(ends_sentence=True)
+
+    def _close(self, *, ends_sentence: bool) -> Clause:
+        clause = Clause(tuple(self._open), ends_sentence)
+        self._open, self._text = [], ""
+        return clause
+
+
+def _bare(text: str) -> str:
+    return text.rstrip().rstrip(_CLOSING)
+
+
+def _divides(before: str, after: str) -> bool:
+    """Return whether a clause ends between two texts that no punctuation has divided yet."""
+    begins_word = after[:1].isspace()
+    ends_number = before.endswith(".") and before[-2:-1].isdecimal()
+    return (begins_word and ends_number) or _columns(before) >= _MAX_COLUMNS * (2 - begins_word)
+
+
+def _may_go_on(text: str) -> bool:
+    """Return whether a full stop may stand inside a number or an abbreviation: 3.5, U.S., e.g."""
+    return text.endswith(".") and (text[-2:-1].isdecimal() or not text[-3:-2].isalpha())
+
+
+def _has_words(text: str) -> bool:
+    return any(character.isalnum() for character in text)
+
+
+def _columns(text: str) -> int:
+    """Return the width of *text*, in which a wide character counts as two."""
+    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)

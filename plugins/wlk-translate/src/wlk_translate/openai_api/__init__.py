@@ -1,0 +1,1 @@
+"""Chat models at any OpenAI-compatible endpoint."""

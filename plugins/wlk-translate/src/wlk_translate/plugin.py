@@ -1,0 +1,109 @@
+"""The declarations of the translators; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wlk_core.languages import NAMES
+from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
+from wlk_translate.models import MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["OPENAI_CHAT", "OPUS_MT", "wlk_translators"]
+
+_LANGUAGES = (
+    Option(name="target_language", help="code of the language to translate to, such as de"),
+    Option(
+        name="source_language",
+        help="code of the language that is spoken; words detected as another are not translated",
+    ),
+)
+
+OPUS_MT = AnnotatorSpec(
+    kind="translator",
+    name="opus-mt",
+    api=1,
+    summary="OPUS-MT on CTranslate2, a model for each pair of languages; CPU, CUDA",
+    load="wlk_translate.ctranslate2.opus_mt:load",
+    options=(
+        *_LANGUAGES,
+        Option(
+            name="target_token",
+            help="token of the language in a model of several, such as >>por<<; none takes the "
+            "one of target_language",
+        ),
+        standard_options.device("cpu", "cuda"),
+        standard_options.dtype("default", "int8", "int16", "float16", "bfloat16", "float32"),
+        Option(
+            name="cpu_threads",
+            type=int,
+            default=1,
+            minimum=1,
+            maximum=64,
+            help="threads of one translation on the CPU; others run beside it on the other cores",
+        ),
+        Option(
+            name="beam_size",
+            type=int,
+            default=1,
+            minimum=1,
+            maximum=16,
+            help="hypotheses the decoder keeps; 1 is greedy decoding, 2 take twice as long",
+            former_names=("num_beams",),
+        ),
+        standard_options.CACHE_DIR,
+    ),
+    languages=sorted({pair.partition("-")[2] for pair in MODELS}),
+    models=MODELS,
+    model_files=("config.json", "model.bin", "*vocabulary.*", "source.spm", "target.spm"),
+    requires={
+        "ctranslate2": "pip install wlk-translate",
+        "sentencepiece": "pip install wlk-translate",
+    },
+)
+
+OPENAI_CHAT = AnnotatorSpec(
+    kind="translator",
+    name="openai-chat",
+    api=1,
+    summary="a chat model at any OpenAI-compatible endpoint, which gets the text",
+    load="wlk_translate.openai_api.chat:load",
+    options=(
+        *_LANGUAGES,
+        Option(
+            name="base_url",
+            help="URL of the endpoint; none takes OPENAI_BASE_URL, else https://api.openai.com/v1",
+        ),
+        Option(
+            name="api_key_env",
+            default="OPENAI_API_KEY",
+            help="environment variable with the key; servers on this machine may need none",
+        ),
+        Option(
+            name="timeout_seconds",
+            type=float,
+            default=5.0,
+            minimum=0.1,
+            maximum=600.0,
+            help="limit of one attempt to translate a clause",
+        ),
+        Option(
+            name="max_retries",
+            type=int,
+            default=2,
+            minimum=0,
+            maximum=10,
+            help="attempts after one that failed, each after a longer wait",
+        ),
+    ),
+    languages=tuple(NAMES),
+    requires={"openai": "pip install 'wlk-translate[openai]'"},
+)
+
+
+@hookimpl
+def wlk_translators() -> Iterable[AnnotatorSpec]:
+    """Return the translators of this distribution."""
+    return (OPUS_MT, OPENAI_CHAT)

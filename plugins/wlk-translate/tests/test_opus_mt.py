@@ -1,0 +1,169 @@
+"""OPUS-MT on CTranslate2, with a tiny model of its architecture that was trained on a few words."""
+
+from __future__ import annotations
+
+import gc
+from importlib.metadata import EntryPoint
+import json
+from pathlib import Path
+import shutil
+
+import pytest
+from test_clauses import tokens_of
+
+from wlk_conformance.translators import TranslatorConformance
+from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.registry import Registry
+from wlk_translate.ctranslate2 import opus_mt
+from wlk_translate.engine.translator import Pair
+from wlk_translate.models import MODELS
+
+TINY = Path(__file__).parent / "tiny-en-de"
+LANGUAGES = {"source_language": "en", "target_language": "de"}
+REASON, ACTION = "When I have time,", "I read a book."
+
+
+def load(model=TINY, **options):
+    """Load a translator by its name, as on a command line."""
+    registry = Registry([EntryPoint("opus-mt", "wlk_translate.plugin", "wlk.plugins")])
+    return registry.load_annotator("translator", "opus-mt", model, **LANGUAGES | options)
+
+
+def translated(text, **options):
+    """Return the texts of an utterance's translations."""
+    translator = load(**options)
+    translator.insert_tokens(tuple(tokens_of(text)))
+    return [found.text for found in translator.finish()]
+
+
+class TestRules(TranslatorConformance):
+    """The contract of translators, on the tiny model."""
+
+    options = LANGUAGES
+    utterances = (
+        "One two three. We buy the paper.",
+        "because it rains, people read two cards. Four five six",
+        "seven eight nine zero one two three four five six seven eight nine",
+    )
+
+    def open(self):
+        """Return a translator."""
+        return load()
+
+
+def test_words_are_translated():
+    """Digits have no full stop, and get none."""
+    assert ["eins zwei drei"] == translated("one two three")
+    assert ["Wir kaufen die Zeitung.", "Leute lesen ein Buch."] == translated(
+        "We buy the paper. People read a book."
+    )
+
+
+def test_a_clause_goes_on_with_the_translation_that_was_shown():
+    """German puts the verb first after a clause, and last of all where the clause is alone."""
+    engine = load()._engine
+    shown = engine.translate(REASON, ())
+    rest = engine.translate(ACTION, (Pair(REASON, shown),))
+
+    assert ("Wenn ich Zeit habe,", "lese ich ein Buch.") == (shown, rest)
+    assert "Ich lese ein Buch." == engine.translate(ACTION, ())
+    assert f"{shown} {rest}" == engine.translate(f"{REASON} {ACTION}", ())  # the whole at once
+
+
+def test_a_context_that_ends_the_sentence_is_dropped():
+    """Where the model adds nothing to the translations before, the clause is translated alone."""
+    engine = load()._engine
+    done = Pair(f"{REASON} {ACTION}", "Wenn ich Zeit habe, lese ich ein Buch.")
+
+    assert engine.translate("one two", (done,))
+
+
+def test_a_long_context_is_shortened(monkeypatch):
+    """The model takes so many pieces."""
+    monkeypatch.setattr(opus_mt, "_MAX_PIECES", 16)
+    engine = load()._engine
+
+    assert "Ich lese ein Buch." == engine.translate(ACTION, (Pair(REASON, "Weil es regnet,"),))
+
+
+def test_streams_share_a_model_while_any_of_them_is_open():
+    """A server with many sessions holds the weights once."""
+    first, second = load(), load()
+    other = load(beam_size=2)
+
+    assert first._engine is second._engine
+    assert first._engine is not other._engine
+    del first, second, other
+    gc.collect()
+    assert 0 == len(opus_mt._loaded)
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Return a function that copies the model and adds words to its vocabulary's end."""
+
+    def copied(*words):
+        folder = shutil.copytree(TINY, tmp_path / "model")
+        path = folder / "shared_vocabulary.json"
+        vocabulary = json.loads(path.read_text(encoding="utf-8"))
+        changed = [*vocabulary[: len(vocabulary) - len(words)], *words]
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        return folder
+
+    return copied
+
+
+def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
+    """By the code, by the name that such models have for it, or by the option."""
+    folder = copied(">>de<<", ">>por<<")
+    sent = []
+
+    def decode(_engine, pieces, _prefix, _length):
+        sent.append(pieces)
+        return ["x"]
+
+    monkeypatch.setattr(opus_mt.OpusMT, "_decode", decode)
+    for options in ({}, {"target_language": "pt"}, {"target_token": ">>por<<"}):
+        translator = load(folder, **options)
+        sent.append(translator._engine._before)
+
+    assert [[">>de<<"], [">>por<<"], [">>por<<"]] == sent
+    with pytest.raises(OptionError, match=r"no target language fr; .* one of: >>de<<, >>por<<"):
+        load(folder, target_language="fr")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "message"),
+    [
+        (TINY, {"target_language": None}, OptionError, "expected option target_language"),
+        (TINY, {"target_token": ">>de<<"}, OptionError, "has no target language >>de<<"),
+        (None, {"source_language": None}, OptionError, "--language CODE"),
+        (None, {"target_language": "is"}, OptionError, "no model is known from en to is; known"),
+        (TINY, {"dtype": "float64"}, OptionError, "dtype is one of"),
+        (TINY, {"device": "cuda"}, BackendUnavailable, "finds no CUDA device"),
+        (TINY.parent, {}, ModelNotFoundError, r"holds no source\.spm"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, options, error, message):
+    """The message names what to type."""
+    with pytest.raises(error, match=message):
+        load(model, **options)
+
+
+def test_files_that_are_no_model_are_refused(copied):
+    """A checkpoint of transformers is to be converted, a damaged one pulled again."""
+    folder = copied()
+    (folder / "model.bin").write_bytes(b"damaged")
+    with pytest.raises(ModelNotFoundError, match="could not be loaded as a CTranslate2 model"):
+        load(folder)
+    (folder / "model.bin").unlink()
+    with pytest.raises(ModelNotFoundError, match=r"ct2-transformers-converter --model .* --copy_"):
+        load(folder)
+
+
+def test_the_model_of_two_languages_is_the_published_one(monkeypatch, tmp_path):
+    """Without a network the message says what to pull."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelNotFoundError, match="wlk-core pull en-de --backend opus-mt"):
+        load(None, cache_dir=str(tmp_path))
+    assert "gaudi/opus-mt-en-de-ctranslate2" == MODELS["en-de"]

@@ -1,0 +1,204 @@
+"""Clauses are translated once, in order, with context, and nothing waits for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import attrs
+import pytest
+from test_clauses import tokens_of
+
+from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.testing import CodedToken, encode, partition
+from wlk_conformance.translators import TranslatorConformance
+from wlk_core.plugins import BackendError
+from wlk_core.session import Commit, End, Endpoint, Failure, Session, Translation
+from wlk_translate.engine import translator as module
+from wlk_translate.engine.translator import ClauseTranslator, Pair
+
+
+class UpperCase:
+    """Translates to capitals, as soon as `is_free` is set; text in `fails_on` raises."""
+
+    def __init__(self, *, spans_sentences=False, fails_on=None):
+        self.spans_sentences = spans_sentences
+        self.fails_on = fails_on
+        self.asked = []
+        self.is_free = threading.Event()
+        self.is_free.set()
+
+    def translate(self, text, context):
+        """Return the text in capitals."""
+        assert self.is_free.wait(5.0)
+        self.asked.append((text, [pair.source for pair in context]))
+        if text == self.fails_on:
+            raise RuntimeError("out of memory")
+        return text.upper()
+
+
+@pytest.fixture
+def engine():
+    """Return an engine that translates to capitals."""
+    return UpperCase()
+
+
+def open_translator(engine, **options):
+    """Return a translator to capitals."""
+    return ClauseTranslator(engine, **{"target_language": "up", **options})
+
+
+def texts_of(translated):
+    """Return the texts of translations."""
+    return [text.text for text in translated]
+
+
+class TestRules(TranslatorConformance):
+    """The contract of translators."""
+
+    def open(self):
+        """Return a translator over a scripted engine."""
+        return open_translator(UpperCase())
+
+
+def test_nothing_but_the_end_waits_for_the_engine(engine):
+    """What is done later comes with the first call after it."""
+    engine.is_free.clear()
+    translator = open_translator(engine)
+    translator.insert_tokens(tuple(tokens_of("It is late. Come home. Good")))
+
+    assert [] == translator.process_iter()
+    assert [] == translator.process_iter(is_last=True)
+    engine.is_free.set()
+    assert ["IT IS LATE.", "COME HOME.", "GOOD"] == texts_of(translator.finish())
+
+
+@pytest.mark.parametrize(
+    ("spans", "context"),
+    [
+        (False, ["The one that we saw there,", "which was older than the rest,"]),
+        (True, ["Good day.", "The one that we saw there,", "which was older than the rest,"][-2:]),
+    ],
+)
+def test_two_clauses_before_are_context(spans, context):
+    """Those of the sentence for a model of sentences, else whichever come before."""
+    engine = UpperCase(spans_sentences=spans)
+    translator = open_translator(engine)
+    said = "Good day. The one that we saw there, which was older than the rest, is here. Fine."
+    translator.insert_tokens(tuple(tokens_of(said)))
+    translator.finish()
+    asked = dict(engine.asked)
+
+    assert context == asked["is here."]
+    assert ([context[1], "is here."] if spans else []) == asked["Fine."]
+    assert [] == asked["Good day."]
+
+
+def test_the_context_has_the_translations_that_were_shown():
+    """The engine goes on with them."""
+    found = []
+
+    class Keeps(UpperCase):
+        def translate(self, text, context):
+            found.append(list(context))
+            return super().translate(text, context)
+
+    translator = open_translator(Keeps())
+    translator.insert_tokens(tuple(tokens_of("this goes on and on and on, and on.")))
+    translator.finish()
+
+    source = "this goes on and on and on,"
+    assert [[], [Pair(source, source.upper())]] == found
+
+
+@pytest.mark.parametrize("languages", [{"source_language": "en"}, {"target_language": "fr"}])
+def test_other_languages_and_bare_punctuation_are_left_out(languages, engine):
+    """A speaker who changes the language is not translated from the wrong one, nor into it."""
+    translator = open_translator(engine, **languages)
+    english, french, dots = tokens_of("hello bonjour ...")
+    said = [
+        attrs.evolve(english, detected_language="en"),
+        attrs.evolve(french, detected_language="fr"),
+        dots,
+    ]
+    translator.insert_tokens(tuple(said))
+
+    assert ["HELLO"] == texts_of(translator.finish())
+
+
+def test_a_failure_is_raised_by_the_next_call_after_what_was_done():
+    """It is the engine's own."""
+    translator = open_translator(UpperCase(fails_on="Two."))
+    translator.insert_tokens(tuple(tokens_of("One. Two. Three.")))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        translator.finish()
+    translator.close()
+
+
+def test_a_translator_that_never_keeps_up_is_refused(engine, monkeypatch):
+    """What waits is bounded."""
+    monkeypatch.setattr(module, "_MAX_WAITING", 3)
+    engine.is_free.clear()
+    translator = open_translator(engine)
+    translator.insert_tokens(tuple(tokens_of("One. Two. Three. Four.")))
+    with pytest.raises(BackendError, match=r"4 clauses wait .* slower than the speech"):
+        translator.process_iter()
+    translator.close()
+    engine.is_free.set()
+
+
+def test_late_translations_are_one_line(engine, monkeypatch, caplog):
+    """The log names how late."""
+    clock = iter(range(0, 1000, 12))
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
+    translator = open_translator(engine)
+    translator.insert_tokens(tuple(tokens_of("One. Two.")))
+    with caplog.at_level(logging.WARNING):
+        translator.finish()
+
+    assert 1 == len(caplog.records)
+    assert "s late: the model is slower than speech" in caplog.text
+
+
+def events_of(**annotators):
+    """Return the events of a session over digits."""
+    speech = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
+    with ScriptedBackend() as backend:
+        session = Session(backend.create_processor(), **annotators)
+        return [
+            e for piece in partition(speech, 0.5) for e in session.feed(piece)
+        ] + session.finish()
+
+
+def test_a_failing_translator_leaves_the_transcript_untouched(engine):
+    """One failure names the cause, and every word is there."""
+    words = [event for event in events_of() if isinstance(event, Commit)]
+    said = "".join(token.text for event in words for token in event.tokens)
+    engine.fails_on = said.strip()
+    events = events_of(translator=open_translator(engine))
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+
+    assert words == [event for event in events if isinstance(event, Commit)]
+    assert "the translator failed: RuntimeError: out of memory" in str(failure.error)
+    assert not failure.is_final
+
+
+def test_the_last_words_do_not_wait_for_their_translation(engine):
+    """A step returns them before the one that waits."""
+    engine.is_free.clear()
+    speech = encode([CodedToken(1, 6, 4)], cells=30)
+    with ScriptedBackend() as backend:
+        session = Session(backend.create_processor(), translator=open_translator(engine))
+        session.receive(speech)
+        session.end_audio()
+        steps = []
+        while not any(isinstance(event, Endpoint) for event in steps):
+            steps += session.step()
+        assert any(isinstance(event, Commit) for event in steps)
+        assert not any(isinstance(event, End) for event in steps)
+        engine.is_free.set()
+        while session.has_work:
+            steps += session.step()
+
+    assert ["ZERO"] == [event.text.text for event in steps if isinstance(event, Translation)]
+    assert isinstance(steps[-1], End)

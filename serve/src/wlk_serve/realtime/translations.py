@@ -1,0 +1,194 @@
+"""OpenAI Realtime translation: ``/v1/realtime/translations``, text in two languages as it comes."""
+
+from __future__ import annotations
+
+import itertools
+import reprlib
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from wlk_core._line_breaks import is_unspaced
+from wlk_core.errors import BackendError, WLKError
+from wlk_core.languages import NAMES, find_language
+from wlk_core.session.events import Commit, End, Failure, Translation
+from wlk_serve.errors import RequestError, as_request_error, converted, invalid
+from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from wlk_core.session.events import Event
+    from wlk_serve.protocols import Handshake, Message, SessionInfo
+    from wlk_serve.sessions.audio import SegmentEnd, SessionAudio
+
+__all__ = ["ROUTE", "TranslationProtocol"]
+
+_RATE = 24_000  # samples a second of 16 bits, the one format of these sessions
+_APPEND = "session.input_audio_buffer.append"
+
+
+class _Model(msgspec.Struct):
+    model: str
+
+
+class _Input(msgspec.Struct):
+    transcription: _Model | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Output(msgspec.Struct):
+    language: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Audio(msgspec.Struct):
+    input: _Input = msgspec.field(default_factory=_Input)
+    output: _Output = msgspec.field(default_factory=_Output)
+
+
+class _Session(msgspec.Struct):
+    audio: _Audio = msgspec.field(default_factory=_Audio)
+
+
+class TranslationProtocol:
+    """
+    One session; a `ClientProtocol` without I/O.
+
+    The target language is that of the server.  There is no translated speech, and no noise
+    reduction: the configuration that is sent back says so.
+    """
+
+    replaceable: ClassVar[Collection[str | None]] = ()
+
+    def __init__(self, audio: SessionAudio, info: SessionInfo) -> None:
+        self._audio = audio
+        self._info = info
+        self._numbers = itertools.count(1)
+        self._has_transcript = False
+        self._last = ""  # character of the translation
+        self._is_closed = False
+
+    def begin(self) -> list[Message]:
+        """Return the first message of the connection."""
+        return [self._session("session.created")]
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Apply a message of the client."""
+        try:
+            return list(self._apply(_fields(data)))
+        except WLKError as error:
+            return self.refuse(as_request_error(error))
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return the message of an error."""
+        return [self._message("error", error=error.record())]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply what happened to the audio."""
+        match event:
+            case Commit(tokens) if tokens and self._has_transcript:
+                text = "".join(token.text for token in tokens)
+                yield self._delta("input", text, tokens[-1].end)
+            case Translation(text):
+                space = " " if self._needs_space(text.text) else ""
+                self._last = text.text[-1:]
+                yield self._delta("output", space + text.text, text.end)
+            case Failure(is_final=True) | Failure(error=BackendError(retryable=False)):
+                # The second is the translator's: nothing but the transcript comes any more.
+                yield from self.refuse(as_request_error(event.error))
+            case End() if self._audio.is_ended and len(self._audio.segments) == 1:
+                yield from self._closed()
+
+    def end(self) -> list[Message]:
+        """End the audio, for the client or before a shutdown; may be called again."""
+        self._audio.end()
+        return [] if self._audio.segments else [*self._closed()]
+
+    def _apply(self, fields: Message) -> Iterator[Message]:
+        kind = fields.get("type")
+        if self._audio.is_ended or self._audio.is_over:
+            return
+        if kind == _APPEND:
+            samples = converted(fields.get("audio"), bytes, "audio")
+            if len(samples) % 2:
+                raise invalid("audio", "in whole samples of 2 bytes", f"{len(samples)} bytes")
+            self._audio.append(samples)
+        elif kind == "session.update":
+            self._update(converted(fields.get("session"), _Session, "session"))
+            yield self._session("session.updated")
+        elif kind == "session.close":
+            yield from self.end()
+        else:
+            expected = f"as session.update, {_APPEND} or session.close"
+            raise invalid("type", expected, reprlib.repr(kind), code="invalid_event")
+
+    def _update(self, session: _Session) -> None:
+        language, target = session.audio.output.language, self._info.card.translates_to
+        if language and find_language(language, tuple(NAMES)) != target:
+            expected = f"as {target}, the language of this server"
+            raise invalid("session.audio.output.language", expected, reprlib.repr(language))
+        transcription = session.audio.input.transcription
+        if transcription is not msgspec.UNSET:
+            self._has_transcript = transcription is not None
+
+    def _needs_space(self, text: str) -> bool:
+        return bool(self._last) and not (is_unspaced(self._last) or is_unspaced(text[:1]))
+
+    def _closed(self) -> Iterator[Message]:
+        if not self._is_closed:
+            self._is_closed = True
+            yield self._message("session.closed")
+
+    def _delta(self, side: str, text: str, end: float) -> Message:
+        kind = f"session.{side}_transcript.delta"
+        return self._message(kind, delta=text, elapsed_ms=round(1000 * end))
+
+    def _session(self, kind: str) -> Message:
+        card = self._info.card
+        transcription = {"model": card.name} if self._has_transcript else None
+        return self._message(
+            kind,
+            session={
+                "id": self._info.id,
+                "type": "translation",
+                "model": card.name,
+                "expires_at": self._info.expires_at,
+                "audio": {
+                    "input": {"transcription": transcription, "noise_reduction": None},
+                    "output": {"language": card.translates_to},
+                },
+            },
+        )
+
+    def _message(self, kind: str, **fields: object) -> Message:
+        number = next(self._numbers)
+        return {"type": kind, "event_id": f"event_{self._info.id}_{number}", **fields}
+
+
+def _fields(data: str | bytes) -> Message:
+    try:
+        fields = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise RequestError(
+            f"expected a message that is a JSON object, got {reprlib.repr(data)}",
+            code="invalid_json",
+        )
+    return fields
+
+
+def _open(handshake: Handshake) -> Opening:
+    card = handshake.card(handshake.query.get("model"))
+    if card.translates_to is None:
+        raise RequestError(
+            "this server does not translate; start it with: wlk-serve --translate-to LANG",
+            code="invalid_value",
+        )
+    return Opening(
+        make=TranslationProtocol,
+        card=card,
+        settings=StreamSettings(rate=_RATE, language=card.language, translates=True),
+    )
+
+
+ROUTE = SocketRoute(protocol="translations", path="/v1/realtime/translations", open=_open)

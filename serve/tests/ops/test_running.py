@@ -1,0 +1,75 @@
+"""The sessions that run, and how a drain ends them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+
+from wlk_serve.errors import RequestError
+from wlk_serve.ops.limits import Limits
+from wlk_serve.ops.running import RunningSessions
+
+
+@attrs.define(eq=False)
+class WaitingSession:
+    """A session that ends when it is requested to."""
+
+    ended: asyncio.Event = attrs.field(factory=asyncio.Event)
+    is_stubborn: bool = False
+    is_closed: bool = False
+
+    def end(self):
+        """End."""
+        if not self.is_stubborn:
+            self.ended.set()
+
+    def close(self):
+        """End at once."""
+        self.is_closed = True
+        self.ended.set()
+
+
+def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
+    """It returns when the last session has delivered its words."""
+
+    async def drained():
+        sessions, session = RunningSessions(Limits()), WaitingSession()
+
+        async def run():
+            with sessions.entered(session):
+                await session.ended.wait()
+
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        await sessions.drain(0.0)
+        await task
+        return sessions
+
+    sessions = asyncio.run(drained())
+
+    assert 0 == len(sessions)
+    with pytest.raises(RequestError, match="shuts down"):
+        sessions.check()
+
+
+def test_a_session_that_does_not_deliver_its_words_in_time_is_dropped(monkeypatch, caplog):
+    """A line has their number; nothing of them goes on when the server has ended."""
+    monkeypatch.setattr("wlk_serve.ops.running._FLUSH_SECONDS", 0.0)
+
+    async def drained():
+        sessions, session = RunningSessions(Limits()), WaitingSession(is_stubborn=True)
+
+        async def run():
+            with sessions.entered(session), sessions.entered(WaitingSession()):
+                await session.ended.wait()
+
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        await sessions.drain(0.0)
+        await task
+        return session.is_closed
+
+    assert asyncio.run(drained())
+    assert "2 sessions and requests did not end" in caplog.text

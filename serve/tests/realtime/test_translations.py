@@ -1,0 +1,143 @@
+"""Realtime translation: its rules, its messages, and OpenAI's own client."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import attrs
+import pytest
+
+from wlk_conformance.protocols import CARD, RULES, Client, PlayedSession, SilentStream
+from wlk_core.errors import BackendError
+from wlk_core.session import Commit, Failure, Translation
+from wlk_core.tokens import ASRToken, TranslatedText
+from wlk_serve.errors import RequestError
+from wlk_serve.realtime.translations import ROUTE
+
+GERMAN = attrs.evolve(CARD, translates_to="de")
+
+
+def message(kind, **fields):
+    """Return a message of a client."""
+    return json.dumps({"type": f"session.{kind}", **fields})
+
+
+def append(part):
+    """Return the message of a part of the audio."""
+    return [message("input_audio_buffer.append", audio=base64.b64encode(part).decode())]
+
+
+def text(messages):
+    """Return the transcript."""
+    kind = "session.input_transcript.delta"
+    return "".join(message["delta"] for message in messages if message["type"] == kind)
+
+
+def opened(handshake):
+    """Return what a server to German opens for a client."""
+    opening = ROUTE.open(attrs.evolve(handshake, card=lambda _name: GERMAN))
+    return attrs.evolve(
+        opening, make=lambda audio, info: opening.make(audio, attrs.evolve(info, card=GERMAN))
+    )
+
+
+TRANSCRIPT = {"audio": {"input": {"transcription": {"model": "whisper"}}}}
+CLIENT = Client(
+    route=attrs.evolve(ROUTE, open=opened),
+    rate=24_000,
+    begin=[message("update", session=TRANSCRIPT)],
+    audio=append,
+    end=[message("close")],
+    text=text,
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_is_kept(rule):
+    """PRO rules: docs/protocols.md."""
+    assert None is RULES[rule][1](CLIENT)
+
+
+@pytest.fixture
+def session():
+    """Return a session in which audio was sent."""
+    session = PlayedSession(CLIENT, SilentStream)
+    session.send(*append(bytes(4800)))
+    return session
+
+
+def translated(words, start=0.0):
+    """Return the event of a translation."""
+    return Translation(TranslatedText(words, start, start + 1.0, "de"), 9.0)
+
+
+def test_deltas_join_to_the_text_of_each_language(session):
+    """The client adds no spaces; without a transcription there is only the translation."""
+    said = Commit((ASRToken(0.0, 0.5, " one"), ASRToken(0.5, 0.9, " two")), 1.0)
+    alone = session.happen(said, translated("eins,"), translated("zwei", 1.0))
+    session.send(message("update", session=TRANSCRIPT))
+    (both,) = session.happen(said)
+
+    assert ["eins,", " zwei"] == [each["delta"] for each in alone]
+    assert [1000, 2000] == [each["elapsed_ms"] for each in alone]
+    assert ("session.input_transcript.delta", " one two") == (both["type"], both["delta"])
+
+
+def test_scripts_without_spaces_get_none(session):
+    """As in Chinese."""
+    found = session.happen(translated("我们"), translated("走吧", 1.0))
+
+    assert "我们走吧" == "".join(each["delta"] for each in found)
+
+
+def test_the_configuration_says_what_the_server_does(session):
+    """No other language, no noise reduction."""
+    wish = {"audio": {"output": {"language": "German"}, "input": {"noise_reduction": {}}}}
+    (updated,) = session.send(message("update", session=wish))
+    (refused,) = session.send(message("update", session={"audio": {"output": {"language": "fr"}}}))
+
+    assert {"language": "de"} == updated["session"]["audio"]["output"]
+    assert {"transcription": None, "noise_reduction": None} == updated["session"]["audio"]["input"]
+    assert "session.audio.output.language" == refused["error"]["param"]
+
+
+def test_a_translator_that_fails_is_an_error_and_the_transcript_goes_on(session):
+    """A client of translations would wait for them for ever."""
+    session.send(message("update", session=TRANSCRIPT))
+    lost = BackendError("the translator failed", retryable=False)
+    (error,) = session.happen(Failure(lost, False, 1.0))
+    (delta,) = session.happen(Commit((ASRToken(0.0, 0.5, " one"),), 1.0))
+
+    assert "error" == error["type"]
+    assert " one" == delta["delta"]
+
+
+def test_a_session_without_audio_is_closed_at_once():
+    """And once."""
+    session = PlayedSession(CLIENT, SilentStream)
+
+    assert ["session.closed"] == [each["type"] for each in session.send(message("close"))]
+    assert [] == session.send(message("close"))
+
+
+def test_a_server_that_does_not_translate_refuses_the_socket():
+    """The message has the option that is missing."""
+    with pytest.raises(RequestError, match="wlk-serve --translate-to LANG"):
+        PlayedSession(attrs.evolve(CLIENT, route=ROUTE))
+
+
+def test_the_messages_are_those_of_openais_client(session):
+    """Its models of server events take them all."""
+    pytest.importorskip("openai", reason="install openai[realtime]")
+    from openai.types.realtime import realtime_translation_server_event as events  # noqa: PLC0415
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
+    session.happen(translated("eins"))
+    session.send(message("update", session={}), message("nothing"))
+    adapter = TypeAdapter(events.RealtimeTranslationServerEvent)
+    found = [type(adapter.validate_python(each)).__name__ for each in session.messages]
+
+    assert "RealtimeTranslationSessionCreatedEvent" == found[0]
+    assert "RealtimeTranslationOutputTranscriptDeltaEvent" in found
+    assert "RealtimeErrorEvent" == found[-1]

@@ -104,7 +104,7 @@ def test_everything_can_be_done_with_keys(open_page, address):
 
 
 def test_settings_stay_and_the_key_of_the_server_does_not(open_page, serve, digits):
-    """Colours and size are stored for the browser; a key is asked for, and stored for the tab."""
+    """Colours are stored for the browser, the key for the tab; with it the languages come."""
     with serve(digits) as (address, _):
         reader = open_page(address.removesuffix("/v1"))
         page = reader.page
@@ -119,6 +119,8 @@ def test_settings_stay_and_the_key_of_the_server_does_not(open_page, serve, digi
         reader.stop()
         stored = page.evaluate("[JSON.stringify(localStorage), JSON.stringify(sessionStorage)]")
         page.reload()
+        page.click("#options")
+        reader.until("document.querySelector('#languages option')?.value === 'en'")
 
         assert page.evaluate("document.documentElement.dataset.theme") == "light"
         assert "secret" not in stored[0]

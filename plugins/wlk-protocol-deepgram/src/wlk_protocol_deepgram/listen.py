@@ -101,10 +101,10 @@ class ListenProtocol:
             self._decoded = float(event.name)
         else:
             self._held.append(event)
-        waits_no_more = isinstance(event, End | Failure) or (
-            isinstance(event, Endpoint) and event.reason == "commit"
-        )
-        while self._held and (waits_no_more or self._is_due(self._held[0])):
+        is_urgent = isinstance(event, End | Failure) or getattr(event, "reason", "") == "commit"
+        while self._held:
+            if isinstance(self._held[0], Endpoint) and not (is_urgent or self._has_speakers()):
+                return
             yield from self._happen(self._held.popleft())
 
     def _happen(self, event: Event | SegmentEnd) -> Iterator[Message]:
@@ -168,12 +168,9 @@ class ListenProtocol:
                     code="invalid_message",
                 )
 
-    def _is_due(self, event: Event | SegmentEnd) -> bool:
-        return not isinstance(event, Endpoint) or not self._words or self._has_speakers()
-
     def _has_speakers(self) -> bool:
         """Return whether the speakers of the committed words are known, or none will be."""
-        if self._speaker_delay is None:
+        if self._speaker_delay is None or not self._words:
             return True
         last = self._words[-1]
         is_spoken = any(span.end > last.start for span in self._spans)

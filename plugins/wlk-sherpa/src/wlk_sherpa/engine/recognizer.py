@@ -1,0 +1,201 @@
+"""The recognizer of a stream: audio in steps of the model in, words with times out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, Step, WorkCounters
+from wlk_core.streaming import AudioBuffer, Word
+from wlk_sherpa.engine.engine import DecodeRequest
+from wlk_sherpa.engine.words import group, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
+
+__all__ = ["SherpaRecognizer", "StreamSettings"]
+
+MAX_CALL_STEPS = 8  # in one engine call; live audio comes one step at a time
+TAIL_SECONDS = 0.5  # of zeros after an utterance: transducers emit a token up to so much late
+# A segment ends in a pause or, while somebody speaks without one, at a length.  Sherpa-onnx's own
+# endpoints have 20 s, too.
+SEGMENT_SECONDS = 20.0
+PAUSE_SECONDS = 0.5  # without a token
+MAX_SEGMENT_SECONDS = 30.0
+MAX_LEAD_SECONDS = 1.0  # of a pause, decoded again at the start of the next segment
+
+
+@attrs.frozen(kw_only=True)
+class StreamSettings:
+    """
+    What a stream needs of its model.
+
+    Attributes:
+        chunk_samples, lookahead_samples: see SherpaEngine.
+        frame_seconds: the resolution of the times of tokens.
+        word_gap: seconds without a token after which a word is final.
+        hotwords: in the form of sherpa-onnx; None for none.
+        is_revised: whether later steps may change tokens, as beam search does.
+        is_marked: whether tokens mark the ends of words as Paraformer's do, see `group`.
+        model_bytes: of the state of the encoder.
+
+    """
+
+    chunk_samples: int
+    lookahead_samples: int
+    frame_seconds: float
+    word_gap: float
+    hotwords: str | None = None
+    is_revised: bool = False
+    is_marked: bool = False
+    model_bytes: int = 0
+
+
+class SherpaRecognizer:
+    """
+    Recognise audio in the steps of a streaming model.
+
+    A word is final when the next one begins or `word_gap` passed without a token; with beam search
+    in the second case only.  What continues a word after that is committed as a token without a
+    space in front.
+
+    An utterance is decoded in segments, each in a stream of sherpa-onnx of its own.  The state of
+    such a stream can be neither copied nor stored, so the audio of the segment is kept: after a
+    failure it is decoded again.  The next segment begins in the middle of the pause that ends one.
+    """
+
+    language: str | None = None  # no model reports it
+
+    def __init__(
+        self, decode: Callable[[DecodeRequest], DecodeAnswer], settings: StreamSettings
+    ) -> None:
+        self._decode = decode
+        self._settings = settings
+        self._work = WorkCounters()
+        self.end_utterance("")
+
+    @property
+    def hypothesis(self) -> tuple[Word, ...]:
+        """The words that are not final."""
+        return tuple(map(self._word, self._pending))
+
+    @property
+    def work(self) -> WorkCounters:
+        """The work of the engine, added up; of its counters only `encoder_frames` is known."""
+        return self._work
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the audio of the segment and of the state of the encoder."""
+        return self._buffer.nbytes + (self._settings.model_bytes if self._held else 0)
+
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the audio that waits for the engine."""
+        self._buffer.append(audio)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Decode the steps whose audio is complete; at the end of an utterance the rest of it."""
+        if self._is_padded:
+            return None
+        settings, held = self._settings, self._buffer.end - self._origin
+        ready = (held - settings.lookahead_samples) // settings.chunk_samples - self._steps
+        if ready > 0:
+            return self._run(min(ready, MAX_CALL_STEPS), is_last=False)
+        if not is_last:
+            return None
+        tail = round(TAIL_SECONDS * SAMPLE_RATE)
+        return self._run(-(-(held + tail) // settings.chunk_samples) - self._steps, is_last=True)
+
+    def end_utterance(self, committed_text: str) -> None:
+        """Begin a new utterance; the models take no prompt."""
+        del committed_text
+        self._buffer = AudioBuffer()
+        self._consumed = 0  # samples of the utterance
+        self._is_padded = False
+        self._begin_segment(0)
+
+    def close(self) -> None:
+        """Release the audio and the state of the model."""
+        self.end_utterance("")
+
+    def _begin_segment(self, origin: int) -> None:
+        self._origin = origin  # its first sample
+        self._steps = 0
+        self._held: HeldStream | None = None
+        self._pending: list[list[Token]] = []  # words that are not final
+        self._final_tokens = 0
+        self._final_time = -1.0  # of the last final token, in seconds of the segment
+        self._last_time = 0.0  # of the end of the last token
+        self._buffer.trim(origin)
+
+    def _run(self, count: int, *, is_last: bool) -> Step:
+        settings, first = self._settings, self._origin
+        stop = (self._steps + count) * settings.chunk_samples + settings.lookahead_samples
+        audio = self._buffer.view(first, min(first + stop, self._buffer.end))
+        if is_last:
+            audio = np.pad(audio, (0, stop - len(audio)))
+        answer = self._decode(
+            DecodeRequest(
+                audio=audio,
+                steps=self._steps,
+                count=count,
+                held=self._held,
+                hotwords=settings.hotwords,
+            )
+        )
+        self._held, self._is_padded = answer.held, is_last
+        self._work += answer.work
+        words: list[Word] = []
+        for number, tokens in enumerate(answer.results, start=1):
+            self._steps += 1
+            words += self._commit(tokens, is_last=is_last and number == count)
+            decoded = first + self._steps * settings.chunk_samples
+            self._consumed = min(max(self._consumed, decoded), self._buffer.end)
+            if not is_last and (cut := self._cut()) is not None:
+                words += map(self._word, self._pending)
+                self._begin_segment(cut)
+                break
+        return Step(committed=tuple(words), consumed_samples=self._consumed)
+
+    def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> list[Word]:
+        """Return the words of the segment that became final, and keep the others."""
+        settings = self._settings
+        first = self._final_tokens
+        if settings.is_revised:  # their number may change, too
+            first = bisect_right([token.time for token in tokens], self._final_time)
+        words = group(tokens[first:], is_marked=settings.is_marked)
+        now = self._steps * settings.chunk_samples / SAMPLE_RATE
+        if tokens:
+            self._last_time = max(self._last_time, tokens[-1].time + settings.frame_seconds)
+        quiet = [is_last or now - word[-1].time > settings.word_gap for word in words]
+        final = sum(quiet) if settings.is_revised else len(words) - 1 + quiet[-1] if words else 0
+        for word in words[:final]:
+            self._final_tokens += len(word)
+            self._final_time = word[-1].time
+        self._pending = words[final:]
+        return list(map(self._word, words[:final]))
+
+    def _cut(self) -> int | None:
+        """Return the sample at which the next segment begins, None where this one goes on."""
+        now = self._steps * self._settings.chunk_samples / SAMPLE_RATE
+        quiet = now - self._last_time
+        is_pause = quiet >= PAUSE_SECONDS and not self._pending
+        if now < SEGMENT_SECONDS or not (is_pause or now >= MAX_SEGMENT_SECONDS):
+            return None
+        cut = now - min(max(quiet, 0.0) / 2, MAX_LEAD_SECONDS)
+        return self._origin + round(cut * SAMPLE_RATE)
+
+    def _word(self, tokens: Sequence[Token]) -> Word:
+        return word_of(
+            tokens,
+            origin=self._origin / SAMPLE_RATE,
+            frame_seconds=self._settings.frame_seconds,
+            is_marked=self._settings.is_marked,
+        )

@@ -1,0 +1,61 @@
+"""From the tokens of sherpa-onnx to words with times."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from wlk_core.streaming import Word, is_unspaced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_sherpa.engine.engine import Token
+
+__all__ = ["group", "word_of"]
+
+CONTINUES = "@@"  # at the end of a token of Paraformer: the next one belongs to its word
+_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # as sherpa-onnx shows the tokens of byte fallback
+
+
+def group(tokens: Sequence[Token], *, is_marked: bool = False) -> list[list[Token]]:
+    """
+    Return *tokens* word by word.
+
+    A word begins at a token with a space in front, and in scripts without spaces at each token.
+    With `is_marked` tokens have no spaces, and CONTINUES marks those that are not the last of a
+    word.
+    """
+    words: list[list[Token]] = []
+    before = ""
+    for token in tokens:
+        begins = not before.endswith(CONTINUES) if is_marked else token.text.startswith(" ")
+        if begins or is_unspaced(token.text[-1]) or is_unspaced((before or " ")[-1]) or not words:
+            words.append([])
+        words[-1].append(token)
+        before = token.text
+    return words
+
+
+def word_of(
+    tokens: Sequence[Token], *, origin: float, frame_seconds: float, is_marked: bool
+) -> Word:
+    """Return the word that *tokens* form, *origin* seconds later; the last one lasts a frame."""
+    text = "".join(token.text for token in tokens)
+    if is_marked:
+        text = text.replace(CONTINUES, "")
+        text = text if is_unspaced(text[:1] or " ") else f" {text}"
+    text = _BYTES.sub(lambda found: _decoded(found[0]), text)
+    scores = [token.log_probability for token in tokens if token.log_probability is not None]
+    return Word(
+        origin + tokens[0].time,
+        origin + tokens[-1].time + frame_seconds,
+        text,
+        min(1.0, math.exp(sum(scores) / len(scores))) if scores else None,
+    )
+
+
+def _decoded(codes: str) -> str:
+    """Return the whole characters of bytes that are written as <0xE4><0xB8>..."""
+    return bytes.fromhex(codes.replace("<0x", "").replace(">", "")).decode(errors="ignore")

@@ -1,0 +1,77 @@
+"""The declaration of the backend; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["SHERPA", "wlk_backends"]
+
+SHERPA = BackendSpec(
+    name="sherpa",
+    api=1,
+    summary="streaming transducers, CTC and Paraformer on sherpa-onnx: any CPU",
+    load="wlk_sherpa.backend:load",
+    options=(
+        standard_options.dtype("float32", "int8"),
+        attrs.evolve(
+            standard_options.BEAM_SIZE,
+            default=1,
+            is_auto_allowed=False,
+            help="hypotheses of modified beam search; 1 is greedy search, which takes no keyterms",
+            scope="backend",
+        ),
+        Option(
+            name="num_threads",
+            type=int,
+            default=1,
+            minimum=1,
+            maximum=256,
+            help="threads of one run of the model, for all of the streams that it takes together",
+        ),
+        standard_options.CACHE_DIR,
+        standard_options.KEYTERMS,
+        Option(
+            name="word_gap_ms",
+            type=int,
+            minimum=40,
+            maximum=2000,
+            is_auto_allowed=True,
+            help="milliseconds without a token after which a word is final before the next begins; "
+            "auto takes what the checkpoint declares, else 400",
+            scope="stream",
+        ),
+    ),
+    capabilities=(
+        "hypothesis",
+        "word-times",
+        "probabilities",
+        "speaker-turns",
+        "batching",
+        "bounded-state",
+    ),
+    models={
+        "digits": "bundled",
+        "zipformer-en": "csukuangfj/sherpa-onnx-streaming-zipformer-en-2023-06-26",
+        "zipformer-zh-en": "csukuangfj/sherpa-onnx-streaming-zipformer-bilingual-zh-en-2023-02-20",
+    },
+    default_model="zipformer-en",
+    model_files=("*.onnx", "tokens.txt", "bpe.vocab|bpe.model", "wlk.json"),
+    max_delay=2.0,  # a step, its look-ahead, and the pieces of a word
+    bounds={"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10},
+    max_concurrent_calls=32,  # a run of 32 streams costs a fraction of 32 runs
+    preference=15,
+    requires={"sherpa-onnx": "pip install wlk-sherpa"},
+)
+
+
+@hookimpl
+def wlk_backends() -> Iterable[BackendSpec]:
+    """Return the backend of this distribution."""
+    return (SHERPA,)

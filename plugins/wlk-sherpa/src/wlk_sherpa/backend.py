@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 DIGITS = Path(__file__).parent / "digits"
-WORD_GAP_MS = 400  # where a checkpoint declares none
+WORD_GAP = 0.4  # seconds, where a checkpoint declares none
 RESERVED = "/:#@"  # what hotwords of sherpa-onnx are separated, weighted and named by
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def load(
     *,
     dtype: str = "auto",
     beam_size: int = 1,
-    num_threads: int = 1,
+    cpu_threads: int = 1,
     cache_dir: str | None = None,
 ) -> Backend:
     """
@@ -64,7 +64,7 @@ def load(
         )
     pieces = read_pieces(directory) if beam_size > 1 else []
     try:
-        engine = SherpaEngine(_recognizer(checkpoint, pieces, beam_size, num_threads))
+        engine = SherpaEngine(_recognizer(checkpoint, pieces, beam_size, cpu_threads))
     except (RuntimeError, ValueError) as error:  # of ONNX Runtime, of the trial
         raise ModelNotFoundError(
             f"sherpa-onnx could not load {directory}: {error}; pull the model again"
@@ -74,12 +74,12 @@ def load(
     def open_stream(
         engine: SherpaEngine, config: StreamConfig, calls: EngineCalls
     ) -> Callable[[], Recognizer]:
-        gap = config.options["word_gap_ms"] or checkpoint.word_gap_ms or WORD_GAP_MS
+        gap = config.options["word_gap_seconds"] or checkpoint.word_gap or WORD_GAP
         settings = StreamSettings(
             chunk_samples=engine.chunk_samples,
             lookahead_samples=engine.lookahead_samples,
             frame_seconds=checkpoint.frame_seconds,
-            word_gap=gap / 1000,
+            word_gap=gap,
             hotwords=_hotwords(config.options["keyterms"], checkpoint, beam_size, pieces),
             is_revised=beam_size > 1,
             is_marked=checkpoint.kind == "paraformer",
@@ -93,10 +93,10 @@ def load(
 
 
 def _recognizer(
-    checkpoint: Checkpoint, pieces: Sequence[tuple[str, float]], beam_size: int, num_threads: int
+    checkpoint: Checkpoint, pieces: Sequence[tuple[str, float]], beam_size: int, cpu_threads: int
 ) -> Any:
     arguments: dict[str, Any] = {name: str(path) for name, path in checkpoint.files.items()}
-    arguments |= {"tokens": str(checkpoint.directory / "tokens.txt"), "num_threads": num_threads}
+    arguments |= {"tokens": str(checkpoint.directory / "tokens.txt"), "num_threads": cpu_threads}
     if checkpoint.kind == "transducer":
         arguments["model_type"] = checkpoint.model_type
     create = getattr(sherpa_onnx.OnlineRecognizer, f"from_{checkpoint.kind}")

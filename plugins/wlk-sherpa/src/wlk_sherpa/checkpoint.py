@@ -63,7 +63,7 @@ _KEYS = {
 
 
 class _Settings(Struct):
-    word_gap_ms: Annotated[int, Meta(ge=40, le=2000)] | None = None
+    word_gap_seconds: Annotated[float, Meta(ge=0.04, le=2)] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +80,8 @@ class Checkpoint:
         tokens: the vocabulary; the position of a token is its id.
         frame_seconds: from one frame of the encoder to the next, the resolution of times.
         state_bytes: of the encoder's state, for one stream.
-        word_gap_ms: what a wlk.json declares; None without one.
+        word_gap: seconds without a token after which a word is final; what a wlk.json
+            declares, None without one.
 
     """
 
@@ -91,7 +92,7 @@ class Checkpoint:
     tokens: tuple[str, ...]
     frame_seconds: float
     state_bytes: int
-    word_gap_ms: int | None
+    word_gap: float | None
 
 
 def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
@@ -134,7 +135,7 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
         tokens=tokens,
         frame_seconds=subsampling * FRAME_SECONDS,
         state_bytes=state_bytes,
-        word_gap_ms=settings.get("word_gap_ms"),
+        word_gap=settings.get("word_gap_seconds"),
     )
 
 

@@ -28,7 +28,7 @@ SHERPA = BackendSpec(
             scope="backend",
         ),
         Option(
-            name="num_threads",
+            name="cpu_threads",
             type=int,
             default=1,
             minimum=1,
@@ -38,13 +38,13 @@ SHERPA = BackendSpec(
         standard_options.CACHE_DIR,
         standard_options.KEYTERMS,
         Option(
-            name="word_gap_ms",
-            type=int,
-            minimum=40,
-            maximum=2000,
+            name="word_gap_seconds",
+            type=float,
+            minimum=0.04,
+            maximum=2.0,
             is_auto_allowed=True,
-            help="milliseconds without a token after which a word is final before the next begins; "
-            "auto takes what the checkpoint declares, else 400",
+            help="seconds without a token after which a word is final before the next begins; auto "
+            "takes what the checkpoint declares, else 0.4",
             scope="stream",
         ),
     ),

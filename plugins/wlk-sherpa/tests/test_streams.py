@@ -1,0 +1,192 @@
+"""Streams answer as sherpa-onnx itself does, alone, together and after failures."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+
+from wlk_conformance import EngineFaults
+from wlk_conformance.testing import StreamDriver, connected_digits, load_clip
+from wlk_core import SAMPLE_RATE, OptionError, load_backend
+from wlk_sherpa.engine.engine import DecodeRequest, SherpaEngine
+from wlk_sherpa.engine.recognizer import MAX_SEGMENT_SECONDS, SEGMENT_SECONDS
+
+
+def requested(engine, audio, *, steps=0, count=1, held=None):
+    """Return a request for the next steps of a segment."""
+    return DecodeRequest(audio=audio, steps=steps, count=count, held=held, hotwords=None)
+
+
+def whole(engine, audio):
+    """Return the tokens of sherpa-onnx's own loop over a whole recording."""
+    stream = engine.recognizer.create_stream()
+    stream.accept_waveform(SAMPLE_RATE, audio)
+    while engine.recognizer.is_ready(stream):
+        engine.recognizer.decode_stream(stream)
+    return engine.recognizer.get_result_all(stream)
+
+
+def told(tokens):
+    """Return tokens as sherpa-onnx returns them: texts, times and scores."""
+    columns = list(zip(*map(attrs.astuple, tokens), strict=True)) or [(), (), ()]
+    return [list(column) for column in columns]
+
+
+def transcript(backend, audio, *, chunk_seconds=0.5, **options):
+    """Return the tokens of a stream of *audio*."""
+    driver = StreamDriver(backend.create_processor(**options))
+    driver.feed(audio, chunk_seconds=chunk_seconds)
+    driver.finish()
+    return driver.tokens
+
+
+def test_steps_equal_a_loop_over_the_whole_recording(backend):
+    """Tokens, times and scores are those of sherpa-onnx, to the last bit."""
+    engine, audio = backend.engine, load_clip("demo").audio
+    expected = whole(engine, audio)
+    answer, steps = None, 0
+    while engine.samples_of(steps + 1) <= len(audio):
+        held = answer and answer.held
+        (answer,) = engine.decode_batch([requested(engine, audio, steps=steps, held=held)])
+        steps += 1
+
+    assert len(expected.tokens) > 8
+    assert [expected.tokens, expected.timestamps, expected.ys_probs] == told(answer.results[-1])
+
+
+def test_streams_decoded_together_equal_each_alone(backend):
+    """Runs of several streams round differently, by less than 1e-4, and emit the same tokens."""
+    engine = backend.engine
+    audios = [connected_digits(6, seed=seed).audio[:32_000] for seed in range(5)]
+    counts = [4, 9, 16, 20, 22]
+    requests = [
+        requested(engine, audio, count=count) for audio, count in zip(audios, counts, strict=True)
+    ]
+    together = engine.decode_batch(requests)
+
+    for request, answer in zip(requests, together, strict=True):
+        (alone,) = engine.decode_batch([request])
+        assert len(alone.results) == request.count == len(answer.results)
+        for one, other in zip(alone.results, answer.results, strict=True):
+            assert told(one)[:2] == told(other)[:2]
+            np.testing.assert_allclose(told(one)[2], told(other)[2], atol=1e-4)
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["before the run", "after the run"])
+def test_a_failed_step_is_repeated_from_the_audio(backend, is_changed):
+    """A stream that changed in place is not used again: the answer is that of a run without."""
+    engine, audio = backend.engine, load_clip("demo").audio
+    (first,) = engine.decode_batch([requested(engine, audio, count=20)])
+    (expected,) = engine.decode_batch([requested(engine, audio, count=28)])
+    again = requested(engine, audio, steps=20, count=8, held=first.held)
+    if is_changed:
+        engine.decode_batch([again])  # its answer is lost
+    else:
+        first.held.steps = None  # as where the library raised
+    (answer,) = engine.decode_batch([again])
+
+    assert expected.results[20:] == answer.results
+    assert first.held is not answer.held
+    assert answer.work.encoder_frames == expected.work.encoder_frames  # all of it, again
+
+
+def test_a_stream_goes_on_where_any_call_failed(backend):
+    """Failures at all kinds of calls leave the text and the times of a stream without them."""
+    audio = connected_digits(8, seed=4).audio
+    expected = transcript(backend, audio)
+    faults = EngineFaults.of(backend.engine_calls)
+    first = backend.engine_calls.count
+    faults.fail_before = frozenset(first + number for number in (2, 9))
+    faults.fail_after = frozenset(first + number for number in (5, 12, 13))
+    stream = backend.create_processor()
+    tokens = []
+    try:
+        stream.insert_audio_chunk(audio)
+        failures = 0
+        while stream.has_backlog:
+            try:
+                tokens += stream.process_iter().committed
+            except Exception:  # noqa: BLE001 -- what a caller of a stream sees of a fault
+                failures += 1
+        tokens += stream.finish().committed
+    finally:
+        backend.engine_calls.intercept = None
+
+    assert failures == 5
+    assert expected == tuple(tokens)
+
+
+def test_speech_without_a_pause_is_decoded_in_segments(backend):
+    """The audio that is kept stays below that of one segment, and no word is lost."""
+    clip = connected_digits(100, seed=5, gap=(0.02, 0.3), lead=0.0)
+    stream = backend.create_processor()
+    held, words = [], []
+    for first in range(0, len(clip.audio), SAMPLE_RATE):
+        stream.insert_audio_chunk(clip.audio[first : first + SAMPLE_RATE])
+        while stream.has_backlog:
+            words += stream.process_iter().committed
+        held.append(stream.stats.state_bytes)
+    words += stream.finish().committed
+    longest = (MAX_SEGMENT_SECONDS + 1) * SAMPLE_RATE * 4 + backend.engine.lookahead_samples * 4
+
+    assert SEGMENT_SECONDS * SAMPLE_RATE * 4 < max(held) <= longest + 10_000
+    assert clip.seconds > 2 * MAX_SEGMENT_SECONDS
+    spoken = [word.text for word in clip.words]
+    assert abs(len(words) - len(spoken)) <= 2
+
+
+def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
+    """What later steps may change is not final; here they change nothing."""
+    audio = load_clip("demo").audio
+    greedy = [token.text for token in transcript(backend, audio)]
+
+    assert greedy == [token.text for token in transcript(beam, audio)]
+
+
+def test_keyterms_are_favoured_in_their_own_stream(beam):
+    """A term raises the scores of its tokens where it is spoken, and of no other stream."""
+    audio = load_clip("demo").audio
+    engine = beam.engine
+    plain = requested(engine, audio, count=60)
+    hot = attrs.evolve(plain, hotwords="seven/three")
+    answers = engine.decode_batch([plain, hot])
+    scores = [
+        engine.recognizer.get_result_all(answer.held.stream).context_scores for answer in answers
+    ]
+
+    assert not any(scores[0])
+    assert max(scores[1]) > 0
+
+
+@pytest.mark.parametrize(
+    ("loaded", "keyterms", "message"),
+    [
+        ("backend", "seven", "beam search alone: load the model with --option beam_size=4"),
+        ("beam", "seven, Bob", "cannot write 'b' of the keyterm 'bob'; spell it as"),
+        ("beam", "seven/two", "cannot write '/' of"),
+    ],
+    ids=["greedy search", "unknown letters", "the separator"],
+)
+def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, message):
+    """The library would print a line and go on without them."""
+    with pytest.raises(OptionError, match=message):
+        request.getfixturevalue(loaded).create_processor(keyterms=keyterms)
+
+
+def test_terms_are_written_as_the_vocabulary_is(beam):
+    """The digits are lower-case, so that a term of any case is."""
+    beam.create_processor(keyterms=" Seven,two , ").close()
+
+
+def test_the_engine_finds_the_steps_of_a_model(backend):
+    """80 ms of the digits model, which sees 130 ms more, and frames of the features."""
+    engine = SherpaEngine(backend.engine.recognizer)
+
+    assert (1280, 2080) == (engine.chunk_samples, engine.lookahead_samples)
+
+
+def test_a_model_that_is_not_bundled_is_loaded_from_its_directory(tmp_path):
+    """The same files elsewhere are the same model."""
+    with load_backend("sherpa", "digits") as bundled:
+        assert bundled.engine.chunk_samples == 1280

@@ -1,0 +1,117 @@
+"""From tokens to words, and when they are final."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wlk_core.plugins import WorkCounters
+from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
+from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamSettings
+from wlk_sherpa.engine.words import group, word_of
+
+CHUNK = 1600  # samples to a step of the scripted model: 0.1 s
+
+
+def tokens_of(*texts):
+    """Return tokens a tenth of a second apart."""
+    return [Token(text, index / 10, -0.5) for index, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_marked", "expected"),
+    [
+        ([" he", "llo", " wor", "ld", "."], False, [" hello", " world."]),
+        (["你", "好", " he", "llo", "吗"], False, ["你", "好", " hello", "吗"]),
+        (["hea@@", "ther", "world", "你", "好"], True, [" heather", " world", "你", "好"]),
+        ([" <0xC3>", "<0xA9>", "t", "é"], False, [" été"]),
+        ([" a", "<0xE4>", "<0xB8>"], False, [" a"]),
+        ([" ", "ze", "ro"], False, [" zero"]),
+    ],
+    ids=["pieces", "characters", "Paraformer", "bytes", "half a character", "a space"],
+)
+def test_tokens_form_words(texts, is_marked, expected):
+    """Text carries its own spacing, in whatever way the vocabulary marks words."""
+    words = group(tokens_of(*texts), is_marked=is_marked)
+
+    assert expected == [
+        word_of(word, origin=0.0, frame_seconds=0.04, is_marked=is_marked).text for word in words
+    ]
+
+
+def test_a_word_has_the_times_and_scores_of_its_tokens():
+    """It lasts from its first token to the end of the frame of its last."""
+    word = word_of(tokens_of(" ze", "ro"), origin=2.0, frame_seconds=0.04, is_marked=False)
+
+    assert (2.0, pytest.approx(2.14)) == (word.start, word.end)
+    assert pytest.approx(np.exp(-0.5)) == word.probability
+
+
+def scripted(results, **settings):
+    """Return the text committed at each step of 0.1 s, where `results` are all tokens by then."""
+
+    def decode(request):
+        until = min(request.steps + request.count, len(results))
+        answers = tuple(tuple(results[step]) for step in range(request.steps, until))
+        answers += (answers or (tuple(results[-1]),))[-1:] * (request.count - len(answers))
+        return DecodeAnswer(results=answers, held=HeldStream(None), work=WorkCounters())
+
+    values = {"chunk_samples": CHUNK, "lookahead_samples": 0, "frame_seconds": 0.04}
+    recognizer = SherpaRecognizer(decode, StreamSettings(**values, word_gap=0.25, **settings))
+    committed = []
+    for _ in results:
+        recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
+        step = recognizer.step(is_last=False)
+        committed.append("".join(word.text for word in step.committed))
+    while (step := recognizer.step(is_last=True)) is not None:
+        committed.append("".join(word.text for word in step.committed))
+    return committed
+
+
+def test_a_word_is_final_when_the_next_begins_or_after_a_gap():
+    """What comes after the gap continues the word without a space."""
+    ze, ro, one, s = (
+        Token(" ze", 0.0, None),
+        Token("ro", 0.1, None),
+        Token(" one", 0.2, None),
+        Token("s", 0.7, None),
+    )
+    results = [[ze], [ze, ro], [ze, ro, one], *[[ze, ro, one]] * 4, [ze, ro, one, s]]
+
+    assert ["", "", " zero", "", " one", "", "", "", "s"] == scripted(results)
+
+
+def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
+    """It changes until then, and what was committed is not committed again."""
+    for_, four, teen, five = (
+        Token(" for", 0.0, None),
+        Token(" four", 0.0, None),
+        Token("teen", 0.1, None),
+        Token(" five", 0.4, None),
+    )
+    results = [[for_], [for_], [four, teen], [four, teen], [four, teen, five], [four, five]]
+
+    assert ["", "", "", " fourteen", "", "", " five"] == scripted(results, is_revised=True)
+
+
+def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
+    """After 20 s and half a second without a token; at 30 s without one."""
+    asked = []
+
+    def decode(request):
+        asked.append((request.steps, request.held))
+        tokens = (Token(" one", 19.9, None),) if request.steps + request.count > 199 else ()
+        return DecodeAnswer(
+            results=(tokens,) * request.count, held=HeldStream(None), work=WorkCounters()
+        )
+
+    settings = StreamSettings(
+        chunk_samples=CHUNK, lookahead_samples=0, frame_seconds=0.1, word_gap=0.25
+    )
+    recognizer = SherpaRecognizer(decode, settings)
+    for _ in range(206):
+        recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
+        recognizer.step(is_last=False)
+
+    assert [number for number, (steps, held) in enumerate(asked) if held is None] == [0, 205]
+    assert recognizer.state_bytes == 4 * (206 * CHUNK - round(20.25 * 16_000))

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from batches_voxtral import NOTHING, PIECES, disturb_mel
+from batches_voxtral import NOTHING, disturb_mel
 import kaldi_native_fbank
 import numpy as np
 from recordings import SAMPLE_RATE
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK_FRAMES", "TOKENS", "WEIGHTS", "WINDOW_FRAMES", "Transducer", "fbank"]
 
 #: Every digit is two pieces, so that the first stands for its start and the second for its end.
-SPLITS = {" one": (" o", "ne"), " two": (" t", "wo"), " five": (" f", "ive"),
-          " six": (" s", "ix"), " eight": (" e", "ight")}  # fmt: skip
-PIECES_OF = tuple(SPLITS.get("".join(pieces), pieces) for pieces in PIECES)
+#: Digits that begin alike share the first: it is emitted before the rest is heard.
+PIECES_OF = (
+    (" ze", "ro"), (" o", "ne"), (" t", "wo"), (" th", "ree"), (" f", "our"), (" f", "ive"),
+    (" s", "ix"), (" s", "even"), (" e", "ight"), (" n", "ine"),
+)  # fmt: skip
 _WORDS = tuple(dict.fromkeys(piece for pieces in PIECES_OF for piece in pieces))
 #: The first three are where icefall's recipes have them.
 TOKENS = ("<blk>", "<sos/eos>", "<unk>", *(piece.replace(" ", "▁") for piece in _WORDS))

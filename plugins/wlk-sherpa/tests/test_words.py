@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 
@@ -23,7 +24,7 @@ def tokens_of(*texts):
     [
         ([" he", "llo", " wor", "ld", "."], False, [" hello", " world."]),
         (["你", "好", " he", "llo", "吗"], False, ["你", "好", " hello", "吗"]),
-        (["hea@@", "ther", "world", "你", "好"], True, [" heather", " world", "你", "好"]),
+        (["hello@@", "ing", "world", "你", "好"], True, [" helloing", " world", "你", "好"]),
         ([" <0xC3>", "<0xA9>", "t", "é"], False, [" été"]),
         ([" a", "<0xE4>", "<0xB8>"], False, [" a"]),
         ([" ", "ze", "ro"], False, [" zero"]),
@@ -47,25 +48,31 @@ def test_a_word_has_the_times_and_scores_of_its_tokens():
     assert pytest.approx(np.exp(-0.5)) == word.probability
 
 
-def scripted(results, **settings):
-    """Return the text committed at each step of 0.1 s, where `results` are all tokens by then."""
+def recognizer_of(results, requests=None, **settings):
+    """Return a recognizer whose model has `results[n]` as all tokens of a segment after step n."""
 
     def decode(request):
-        until = min(request.steps + request.count, len(results))
-        answers = tuple(tuple(results[step]) for step in range(request.steps, until))
-        answers += (answers or (tuple(results[-1]),))[-1:] * (request.count - len(answers))
+        if requests is not None:
+            requests.append(attrs.evolve(request, history=()))
+        first = len(request.history)
+        steps = range(first, first + len(request.pieces))
+        answers = tuple(tuple(results[min(step, len(results) - 1)]) for step in steps)
         return DecodeAnswer(results=answers, held=HeldStream(None), work=WorkCounters())
 
-    values = {"chunk_samples": CHUNK, "lookahead_samples": 0, "frame_seconds": 0.04}
-    recognizer = SherpaRecognizer(decode, StreamSettings(**values, word_gap=0.25, **settings))
-    committed = []
+    values = {"chunk_samples": CHUNK, "lookahead_samples": 0, "frame_seconds": 0.1}
+    return SherpaRecognizer(decode, StreamSettings(**values, word_gap=0.25, **settings))
+
+
+def committed(results, **settings):
+    """Return the text committed at each step of 0.1 s, and at the end."""
+    recognizer, texts = recognizer_of(results, **settings), []
     for _ in results:
         recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
         step = recognizer.step(is_last=False)
-        committed.append("".join(word.text for word in step.committed))
+        texts.append("".join(word.text for word in step.committed))
     while (step := recognizer.step(is_last=True)) is not None:
-        committed.append("".join(word.text for word in step.committed))
-    return committed
+        texts.append("".join(word.text for word in step.committed))
+    return texts
 
 
 def test_a_word_is_final_when_the_next_begins_or_after_a_gap():
@@ -78,7 +85,7 @@ def test_a_word_is_final_when_the_next_begins_or_after_a_gap():
     )
     results = [[ze], [ze, ro], [ze, ro, one], *[[ze, ro, one]] * 4, [ze, ro, one, s]]
 
-    assert ["", "", " zero", "", " one", "", "", "", "s"] == scripted(results)
+    assert ["", "", " zero", "", " one", "", "", "", "s"] == committed(results)
 
 
 def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
@@ -91,27 +98,17 @@ def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
     )
     results = [[for_], [for_], [four, teen], [four, teen], [four, teen, five], [four, five]]
 
-    assert ["", "", "", " fourteen", "", "", " five"] == scripted(results, is_revised=True)
+    assert ["", "", "", " fourteen", "", "", " five"] == committed(results, is_revised=True)
 
 
 def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
     """After 20 s and half a second without a token; at 30 s without one."""
-    asked = []
-
-    def decode(request):
-        asked.append((request.steps, request.held))
-        tokens = (Token(" one", 19.9, None),) if request.steps + request.count > 199 else ()
-        return DecodeAnswer(
-            results=(tokens,) * request.count, held=HeldStream(None), work=WorkCounters()
-        )
-
-    settings = StreamSettings(
-        chunk_samples=CHUNK, lookahead_samples=0, frame_seconds=0.1, word_gap=0.25
-    )
-    recognizer = SherpaRecognizer(decode, settings)
+    requests = []
+    recognizer = recognizer_of([[]] * 199 + [[Token(" one", 19.9, None)]], requests)
     for _ in range(206):
         recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
         recognizer.step(is_last=False)
 
-    assert [number for number, (steps, held) in enumerate(asked) if held is None] == [0, 205]
+    assert [0, 205] == [n for n, request in enumerate(requests) if request.held is None]
+    assert 3 == len(requests[205].pieces)  # a quarter of a second again, and the newest step
     assert recognizer.state_bytes == 4 * (206 * CHUNK - round(20.25 * 16_000))

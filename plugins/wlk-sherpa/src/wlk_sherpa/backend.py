@@ -165,6 +165,5 @@ def _hotwords(
 
 def _warmup(engine: SherpaEngine, calls: EngineCalls) -> None:
     """Decode a step of silence."""
-    audio = np.zeros(engine.samples_of(1), dtype=np.float32)
-    request = DecodeRequest(audio=audio, steps=0, count=1, held=None, hotwords=None)
-    calls.wrap_batch(engine.decode_batch)(request)
+    audio = np.zeros(engine.chunk_samples + engine.lookahead_samples, dtype=np.float32)
+    calls.wrap_batch(engine.decode_batch)(DecodeRequest(pieces=[audio]))

@@ -113,11 +113,11 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
             f"{main} declares the model_type {declared or 'none'}, expected one of "
             f"{', '.join(_KEYS[kind])}: is it a streaming model? {REMEDY}"
         )
-    _require(_KEYS[kind][model_type], metadata, main)
+    _require(_KEYS[kind][model_type], metadata, main, kind)
     is_nemo = model_type == "EncDec"
     if kind == "transducer" and not is_nemo:
         decoder, _ = _read_onnx(files["decoder"])
-        _require("vocab_size context_size", decoder, files["decoder"])
+        _require("vocab_size context_size", decoder, files["decoder"], kind)
         metadata["vocab_size"] = decoder["vocab_size"]
     tokens = _read_tokens(directory / TOKENS)
     if int(metadata.get("vocab_size", 0)) > len(tokens):
@@ -194,7 +194,7 @@ def _file(directory: Path, pattern: str, dtype: str) -> Path | None:
     return wanted[0] if wanted else None
 
 
-def _require(keys: str, metadata: Mapping[str, str], path: Path) -> None:
+def _require(keys: str, metadata: Mapping[str, str], path: Path, kind: str) -> None:
     signs = {"neg_mean": "-"}  # the others are 0 or more
     missing = [
         key
@@ -203,8 +203,8 @@ def _require(keys: str, metadata: Mapping[str, str], path: Path) -> None:
     ]
     if missing:
         raise ModelNotFoundError(
-            f"{path} declares no number as {', '.join(missing)}, which sherpa-onnx reads; export "
-            "it with a current export-onnx.py of its recipe"
+            f"{path}, read as a {kind}, declares no number as {', '.join(missing)}, which "
+            "sherpa-onnx needs; export it with a current export-onnx.py of its recipe"
         )
 
 

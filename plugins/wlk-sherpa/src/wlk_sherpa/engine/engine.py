@@ -35,7 +35,6 @@ class HeldStream:
 
     stream: Any
     steps: int | None = 0
-    fed_samples: int = 0
     times: list[float] = attrs.field(factory=list)  # of tokens, where the model has none
 
 
@@ -45,20 +44,18 @@ class DecodeRequest:
     The next steps of a segment.
 
     Attributes:
-        audio: float32[n], the segment from its first sample to the last that the steps need.
-        steps: decoded so far.
-        count: to decode now, one or more.
-        held: the stream that the last answer came with.  Where it is not in the state after
-            `steps`, because a call failed, the segment is decoded again from its start.
-        hotwords: those of the stream, in the form of sherpa-onnx.
+        pieces: float32[n] for each step: the samples that it needs and no earlier step needed.
+        history: the pieces of all steps before.
+        held: the stream that the last answer came with; None at the start of a segment.  Where it
+            is not in the state after the history, because a call failed, that is decoded again.
+        hotwords: those of the stream, in the form of sherpa-onnx; None for none.
 
     """
 
-    audio: NDArray[np.float32]
-    steps: int
-    count: int
-    held: HeldStream | None
-    hotwords: str | None
+    pieces: Sequence[NDArray[np.float32]]
+    history: Sequence[NDArray[np.float32]] = ()
+    held: HeldStream | None = None
+    hotwords: str | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -80,8 +77,9 @@ class SherpaEngine:
     """
     A loaded model that any number of streams share; nothing of a stream is stored on it.
 
-    A step moves on by `chunk_samples` and sees `lookahead_samples` more.  Both are found by trying,
-    because each type of model has other names for them.
+    A step moves on by `chunk_samples` and sees `lookahead_samples` more, so that the first piece of
+    a segment has both, and every other one `chunk_samples`.  They are found by trying, because each
+    type of model has other names for them.
 
     Args:
         recognizer: a sherpa_onnx.OnlineRecognizer.
@@ -108,59 +106,55 @@ class SherpaEngine:
                 return frames * FRAME_SAMPLES
         raise ValueError("a step takes more than a minute of audio")
 
-    def samples_of(self, steps: int) -> int:
-        """Return the samples of a segment that its first *steps* need."""
-        return steps * self.chunk_samples + self.lookahead_samples
-
     def decode_batch(self, requests: Sequence[DecodeRequest]) -> list[DecodeAnswer]:
         """
         Decode the next steps of several segments, those of different streams in common runs.
 
         If it raises, every request can be made again: what changed is decoded again from its audio.
         """
-        replayed = [self._replayed(request) for request in requests]
+        streams = [self._held(request) for request in requests]
         results: list[list[tuple[Token, ...]]] = [[] for _ in requests]
-        for step in range(max(request.count for request in requests)):
-            running = [index for index, each in enumerate(requests) if step < each.count]
-            self._advance([(replayed[index][0], requests[index].audio) for index in running])
+        for step in range(max(len(request.pieces) for request in requests)):
+            running = [index for index, each in enumerate(requests) if step < len(each.pieces)]
+            self._advance([(streams[index], requests[index].pieces[step]) for index in running])
             for index in running:
-                results[index].append(self._tokens(replayed[index][0]))
-        # As many frames as a run is given, some of them again: sherpa-onnx waits for two more.
-        frames = self.samples_of(1) // FRAME_SAMPLES - 2
+                results[index].append(self._tokens(streams[index]))
+        # A run is given the frames of its whole window; sherpa-onnx waits for two more.
+        frames = (self.chunk_samples + self.lookahead_samples) // FRAME_SAMPLES - 2
         return [
             DecodeAnswer(
                 results=tuple(tokens),
                 held=held,
-                work=WorkCounters(encoder_frames=frames * (request.count + again)),
+                work=WorkCounters(
+                    encoder_frames=frames
+                    * (len(request.pieces) + (0 if held is request.held else len(request.history)))
+                ),
             )
-            for request, (held, again), tokens in zip(requests, replayed, results, strict=True)
+            for request, held, tokens in zip(requests, streams, results, strict=True)
         ]
 
-    def _replayed(self, request: DecodeRequest) -> tuple[HeldStream, int]:
-        """Return a stream in the state after `request.steps`, and the steps that were repeated."""
-        if request.held is not None and request.held.steps == request.steps:
-            return request.held, 0
-        hotwords = request.hotwords
+    def _held(self, request: DecodeRequest) -> HeldStream:
+        """Return the stream of *request* in the state after its history."""
+        if request.held is not None and request.held.steps == len(request.history):
+            return request.held
         create = self.recognizer.create_stream
-        held = HeldStream(create(hotwords) if hotwords else create())
-        for _ in range(request.steps):
-            self._advance([(held, request.audio)])
+        held = HeldStream(create(request.hotwords) if request.hotwords else create())
+        for piece in request.history:
+            self._advance([(held, piece)])
             self._tokens(held)
-        return held, request.steps
+        return held
 
     def _advance(self, streams: Sequence[tuple[HeldStream, NDArray[np.float32]]]) -> None:
-        """Run the next step of all *streams* together."""
-        stops = [(held.steps or 0) + 1 for held, _ in streams]
-        for (held, audio), steps in zip(streams, stops, strict=True):
+        """Run the next step of all *streams* together, each with its piece of audio."""
+        steps = [(held.steps or 0) + 1 for held, _ in streams]
+        for held, piece in streams:
             held.steps = None
-            stop = self.samples_of(steps)
-            held.stream.accept_waveform(SAMPLE_RATE, audio[held.fed_samples : stop])
-            held.fed_samples = stop
+            held.stream.accept_waveform(SAMPLE_RATE, piece)
             if not self.recognizer.is_ready(held.stream):  # else the library ends the process
-                raise RuntimeError(f"step {steps} is not ready after {stop} samples")
+                raise RuntimeError(f"a piece of {len(piece)} samples is too short for a step")
         self.recognizer.decode_streams([held.stream for held, _ in streams])
-        for (held, _), steps in zip(streams, stops, strict=True):
-            held.steps = steps
+        for (held, _), count in zip(streams, steps, strict=True):
+            held.steps = count
 
     def _tokens(self, held: HeldStream) -> tuple[Token, ...]:
         result = self.recognizer.get_result_all(held.stream)

@@ -94,7 +94,8 @@ class SherpaRecognizer:
     @property
     def state_bytes(self) -> int:
         """Bytes of the audio of the segment and of the state of the encoder."""
-        return self._buffer.nbytes + (self._settings.model_bytes if self._held else 0)
+        state = 0 if self._held is None else self._settings.model_bytes
+        return self._buffer.nbytes + sum(piece.nbytes for piece in self._history) + state
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the audio that waits for the engine."""
@@ -104,65 +105,76 @@ class SherpaRecognizer:
         """Decode the steps whose audio is complete; at the end of an utterance the rest of it."""
         if self._is_padded:
             return None
-        settings, held = self._settings, self._buffer.end - self._origin
-        ready = (held - settings.lookahead_samples) // settings.chunk_samples - self._steps
+        chunk, lookahead = self._settings.chunk_samples, self._settings.lookahead_samples
+        decoded, length = len(self._history), self._buffer.end
+        ready = (length - lookahead) // chunk - decoded
         if ready > 0:
-            return self._run(min(ready, MAX_CALL_STEPS), is_last=False)
+            return self._decode_steps(min(ready, MAX_CALL_STEPS), is_last=False)
         if not is_last:
             return None
-        tail = round(TAIL_SECONDS * SAMPLE_RATE)
-        return self._run(-(-(held + tail) // settings.chunk_samples) - self._steps, is_last=True)
+        stop = -(-(length + round(TAIL_SECONDS * SAMPLE_RATE)) // chunk)
+        return self._decode_steps(stop - decoded, is_last=True)
 
     def end_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; the models take no prompt."""
         del committed_text
-        self._buffer = AudioBuffer()
         self._consumed = 0  # samples of the utterance
         self._is_padded = False
-        self._begin_segment(0)
+        self._begin_segment(0, np.zeros(0, dtype=np.float32))
 
     def close(self) -> None:
         """Release the audio and the state of the model."""
         self.end_utterance("")
 
-    def _begin_segment(self, origin: int) -> None:
+    def _begin_segment(self, origin: int, audio: NDArray[np.float32]) -> None:
         self._origin = origin  # its first sample
-        self._steps = 0
+        self._buffer = AudioBuffer()  # of its audio that waits
+        self._buffer.append(audio)
+        self._history: list[NDArray[np.float32]] = []  # of its audio that was decoded
         self._held: HeldStream | None = None
         self._pending: list[list[Token]] = []  # words that are not final
         self._final_tokens = 0
         self._final_time = -1.0  # of the last final token, in seconds of the segment
         self._last_time = 0.0  # of the end of the last token
-        self._buffer.trim(origin)
 
-    def _run(self, count: int, *, is_last: bool) -> Step:
-        settings, first = self._settings, self._origin
-        stop = (self._steps + count) * settings.chunk_samples + settings.lookahead_samples
-        audio = self._buffer.view(first, min(first + stop, self._buffer.end))
-        if is_last:
-            audio = np.pad(audio, (0, stop - len(audio)))
+    def _decode_steps(self, count: int, *, is_last: bool) -> Step:
+        """Decode the next steps, and adopt the answer once the engine has returned."""
+        pieces = self._pieces(count)
         answer = self._decode(
             DecodeRequest(
-                audio=audio,
-                steps=self._steps,
-                count=count,
+                pieces=pieces,
+                history=self._history,
                 held=self._held,
-                hotwords=settings.hotwords,
+                hotwords=self._settings.hotwords,
             )
         )
         self._held, self._is_padded = answer.held, is_last
         self._work += answer.work
         words: list[Word] = []
-        for number, tokens in enumerate(answer.results, start=1):
-            self._steps += 1
-            words += self._commit(tokens, is_last=is_last and number == count)
-            decoded = first + self._steps * settings.chunk_samples
-            self._consumed = min(max(self._consumed, decoded), self._buffer.end)
+        for piece, tokens in zip(pieces, answer.results, strict=True):
+            self._history.append(piece)
+            self._buffer.trim(min(self._buffer.start + len(piece), self._buffer.end))
+            words += self._commit(tokens, is_last=is_last and piece is pieces[-1])
+            decoded = self._origin + len(self._history) * self._settings.chunk_samples
+            self._consumed = max(self._consumed, decoded)
             if not is_last and (cut := self._cut()) is not None:
                 words += map(self._word, self._pending)
-                self._begin_segment(cut)
+                waiting = self._buffer.view(self._buffer.start, self._buffer.end)
+                audio = np.concatenate([*self._history, waiting])
+                self._begin_segment(self._origin + cut, audio[cut:].copy())
                 break
-        return Step(committed=tuple(words), consumed_samples=self._consumed)
+        consumed = min(self._consumed, self._origin + self._buffer.end)
+        return Step(committed=tuple(words), consumed_samples=consumed)
+
+    def _pieces(self, count: int) -> list[NDArray[np.float32]]:
+        """Return the audio of the next steps, with zeros where it ends before them."""
+        settings, buffer = self._settings, self._buffer
+        first = 0 if self._history else settings.lookahead_samples
+        length = count * settings.chunk_samples + first
+        audio = buffer.view(buffer.start, min(buffer.start + length, buffer.end))
+        audio = np.pad(audio, (0, length - len(audio)))
+        stops = range(first + settings.chunk_samples, length, settings.chunk_samples)
+        return [piece.copy() for piece in np.split(audio, list(stops))]
 
     def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> list[Word]:
         """Return the words of the segment that became final, and keep the others."""
@@ -171,7 +183,7 @@ class SherpaRecognizer:
         if settings.is_revised:  # their number may change, too
             first = bisect_right([token.time for token in tokens], self._final_time)
         words = group(tokens[first:], is_marked=settings.is_marked)
-        now = self._steps * settings.chunk_samples / SAMPLE_RATE
+        now = self._decoded_seconds
         if tokens:
             self._last_time = max(self._last_time, tokens[-1].time + settings.frame_seconds)
         quiet = [is_last or now - word[-1].time > settings.word_gap for word in words]
@@ -183,14 +195,18 @@ class SherpaRecognizer:
         return list(map(self._word, words[:final]))
 
     def _cut(self) -> int | None:
-        """Return the sample at which the next segment begins, None where this one goes on."""
-        now = self._steps * self._settings.chunk_samples / SAMPLE_RATE
+        """Return the sample of the segment where the next begins, None where this one goes on."""
+        now = self._decoded_seconds
         quiet = now - self._last_time
         is_pause = quiet >= PAUSE_SECONDS and not self._pending
         if now < SEGMENT_SECONDS or not (is_pause or now >= MAX_SEGMENT_SECONDS):
             return None
         cut = now - min(max(quiet, 0.0) / 2, MAX_LEAD_SECONDS)
-        return self._origin + round(cut * SAMPLE_RATE)
+        return round(cut * SAMPLE_RATE)
+
+    @property
+    def _decoded_seconds(self) -> float:
+        return len(self._history) * self._settings.chunk_samples / SAMPLE_RATE
 
     def _word(self, tokens: Sequence[Token]) -> Word:
         return word_of(

@@ -6,6 +6,7 @@ sherpa-onnx ends the process where a file lacks what it reads, so the files are 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
@@ -60,6 +61,9 @@ _KEYS = {
         "decoder_kernel_size neg_mean inv_stddev"
     },
 }
+_NUMBERS = re.compile(r"\d+(,\d+)*", re.ASCII)
+_REALS = re.compile(r"[-\d][-+\d.,eE]*", re.ASCII)
+_REAL_KEYS = {"neg_mean", "inv_stddev"}
 
 
 class _Settings(Struct):
@@ -120,13 +124,13 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
         _require("vocab_size context_size", decoder, files["decoder"], kind)
         metadata["vocab_size"] = decoder["vocab_size"]
     tokens = _read_tokens(directory / TOKENS)
-    if int(metadata.get("vocab_size", 0)) > len(tokens):
+    if _first(metadata.get("vocab_size", "0")) > len(tokens):
         raise ModelNotFoundError(
             f"{directory / TOKENS} has {len(tokens)} tokens, but {main} emits "
             f"{metadata['vocab_size']}; {REMEDY}"
         )
     settings = read_json_table(directory / "wlk.json", _Settings)
-    subsampling = int(metadata.get("subsampling_factor", SUBSAMPLING))
+    subsampling = _first(metadata["subsampling_factor"]) if is_nemo else SUBSAMPLING
     return Checkpoint(
         directory=directory,
         kind=kind if kind != "ctc" else "nemo_ctc" if is_nemo else "zipformer2_ctc",
@@ -195,17 +199,20 @@ def _file(directory: Path, pattern: str, dtype: str) -> Path | None:
 
 
 def _require(keys: str, metadata: Mapping[str, str], path: Path, kind: str) -> None:
-    signs = {"neg_mean": "-"}  # the others are 0 or more
     missing = [
         key
         for key in keys.split()
-        if not metadata.get(key, "").lstrip(signs.get(key, "")).startswith(tuple("0123456789"))
+        if not (_REALS if key in _REAL_KEYS else _NUMBERS).fullmatch(metadata.get(key, ""))
     ]
     if missing:
         raise ModelNotFoundError(
             f"{path}, read as a {kind}, declares no number as {', '.join(missing)}, which "
             "sherpa-onnx needs; export it with a current export-onnx.py of its recipe"
         )
+
+
+def _first(numbers: str) -> int:
+    return int(numbers.split(",")[0])
 
 
 def _read_tokens(path: Path) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ _KEYS = {
         "decoder_kernel_size neg_mean inv_stddev"
     },
 }
-_NUMBERS = re.compile(r"\d+(,\d+)*", re.ASCII)
+_NUMBERS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
 _REALS = re.compile(r"[-\d][-+\d.,eE]*", re.ASCII)
 _REAL_KEYS = {"neg_mean", "inv_stddev"}
 
@@ -212,7 +212,7 @@ def _require(keys: str, metadata: Mapping[str, str], path: Path, kind: str) -> N
 
 
 def _first(numbers: str) -> int:
-    return int(numbers.split(",")[0])
+    return int(numbers.split(",", 1)[0])
 
 
 def _read_tokens(path: Path) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ TAIL_SAMPLES = round(0.6 * SAMPLE_RATE)  # of zeros after the audio, as in a str
 SHIFTS = ((-1, 0.1), (0, 0.5), (1, 0.2), (2, 0.12), (3, 0.08))  # frames, and how often
 CORRUPTED = 0.05  # of the pieces in the context are other ones
 IGNORED = -100
-BATCH_SECONDS = 40.0
+BATCH_SECONDS = 20.0
 LONG_FROM = 0.6  # share of a course after which long streams come
 
 _OPTIONS = kaldi_native_fbank.FbankOptions()  # those of sherpa-onnx

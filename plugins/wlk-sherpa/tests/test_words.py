@@ -27,9 +27,9 @@ def tokens_of(*texts):
         (["hello@@", "ing", "world", "你", "好"], True, [" helloing", " world", "你", "好"]),
         ([" <0xC3>", "<0xA9>", "t", "é"], False, [" été"]),
         ([" a", "<0xE4>", "<0xB8>"], False, [" a"]),
-        ([" ", "ze", "ro"], False, [" zero"]),
+        ([" ", "ze", "ro", " ", " one"], False, [" zero", " one"]),
     ],
-    ids=["pieces", "characters", "Paraformer", "bytes", "half a character", "a space"],
+    ids=["pieces", "characters", "Paraformer", "bytes", "half a character", "spaces"],
 )
 def test_tokens_form_words(texts, is_marked, expected):
     """Text carries its own spacing, in whatever way the vocabulary marks words."""

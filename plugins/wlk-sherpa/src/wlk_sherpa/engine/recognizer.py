@@ -11,7 +11,7 @@ import numpy as np
 from wlk_core.plugins import SAMPLE_RATE, Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, Word
 from wlk_sherpa.engine.engine import DecodeRequest
-from wlk_sherpa.engine.words import group, word_of
+from wlk_sherpa.engine.words import group, is_blank, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ class SherpaRecognizer:
     @property
     def hypothesis(self) -> tuple[Word, ...]:
         """The words that are not final."""
-        return tuple(map(self._word, self._pending))
+        return self._words(self._pending)
 
     @property
     def work(self) -> WorkCounters:
@@ -158,7 +158,7 @@ class SherpaRecognizer:
             decoded = self._origin + len(self._history) * self._settings.chunk_samples
             self._consumed = max(self._consumed, decoded)
             if not is_last and (cut := self._cut()) is not None:
-                words += map(self._word, self._pending)
+                words += self._words(self._pending)
                 waiting = self._buffer.view(self._buffer.start, self._buffer.end)
                 audio = np.concatenate([*self._history, waiting])
                 self._begin_segment(self._origin + cut, audio[cut:].copy())
@@ -176,23 +176,30 @@ class SherpaRecognizer:
         stops = range(first + settings.chunk_samples, length, settings.chunk_samples)
         return [piece.copy() for piece in np.split(audio, list(stops))]
 
-    def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> list[Word]:
+    def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> tuple[Word, ...]:
         """Return the words of the segment that became final, and keep the others."""
         settings = self._settings
         first = self._final_tokens
         if settings.is_revised:  # their number may change, too
             first = bisect_right([token.time for token in tokens], self._final_time)
         words = group(tokens[first:], is_marked=settings.is_marked)
+        blank = words[-1:] if words and is_blank(words[-1]) else []
+        words = words[: len(words) - len(blank)]
         now = self._decoded_seconds
         if tokens:
             self._last_time = max(self._last_time, tokens[-1].time + settings.frame_seconds)
-        quiet = [is_last or now - word[-1].time > settings.word_gap for word in words]
-        final = sum(quiet) if settings.is_revised else len(words) - 1 + quiet[-1] if words else 0
+        followed = len(words) if blank else len(words) - 1
+        final = sum(
+            is_last
+            or (index < followed and not settings.is_revised)
+            or now - word[-1].time > settings.word_gap
+            for index, word in enumerate(words)
+        )
         for word in words[:final]:
             self._final_tokens += len(word)
             self._final_time = word[-1].time
-        self._pending = words[final:]
-        return list(map(self._word, words[:final]))
+        self._pending = words[final:] + blank
+        return self._words(words[:final])
 
     def _cut(self) -> int | None:
         """Return the sample of the segment where the next begins, None where this one goes on."""
@@ -208,10 +215,15 @@ class SherpaRecognizer:
     def _decoded_seconds(self) -> float:
         return len(self._history) * self._settings.chunk_samples / SAMPLE_RATE
 
-    def _word(self, tokens: Sequence[Token]) -> Word:
-        return word_of(
-            tokens,
-            origin=self._origin / SAMPLE_RATE,
-            frame_seconds=self._settings.frame_seconds,
-            is_marked=self._settings.is_marked,
+    def _words(self, words: Sequence[Sequence[Token]]) -> tuple[Word, ...]:
+        origin, settings = self._origin / SAMPLE_RATE, self._settings
+        return tuple(
+            word_of(
+                tokens,
+                origin=origin,
+                frame_seconds=settings.frame_seconds,
+                is_marked=settings.is_marked,
+            )
+            for tokens in words
+            if not is_blank(tokens)
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from wlk_sherpa.engine.engine import Token
 
-__all__ = ["group", "word_of"]
+__all__ = ["group", "is_blank", "word_of"]
 
 CONTINUES = "@@"  # at the end of a token of Paraformer: the next one belongs to its word
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # as sherpa-onnx shows the tokens of byte fallback
@@ -23,19 +23,25 @@ def group(tokens: Sequence[Token], *, is_marked: bool = False) -> list[list[Toke
     """
     Return *tokens* word by word.
 
-    A word begins at a token with a space in front, and in scripts without spaces at each token.
-    With `is_marked` tokens have no spaces, and CONTINUES marks those that are not the last of a
-    word.
+    A word begins at a token with a space in front, and in scripts without spaces at each token.  A
+    space that is a token of its own belongs to the word after it, so the last word may be blank.
+    With `is_marked` tokens have no spaces, and CONTINUES marks all but the last of a word.
     """
     words: list[list[Token]] = []
-    before = ""
+    before = " "
     for token in tokens:
         begins = not before.endswith(CONTINUES) if is_marked else token.text.startswith(" ")
-        if begins or is_unspaced(token.text[-1]) or is_unspaced((before or " ")[-1]) or not words:
+        begins = begins or is_unspaced(token.text[-1]) or is_unspaced(before[-1])
+        if not words or (begins and not is_blank(words[-1])):
             words.append([])
         words[-1].append(token)
         before = token.text
     return words
+
+
+def is_blank(tokens: Sequence[Token]) -> bool:
+    """Return whether *tokens* are the space in front of a word that did not begin yet."""
+    return all(token.text.isspace() for token in tokens)
 
 
 def word_of(
@@ -43,6 +49,7 @@ def word_of(
 ) -> Word:
     """Return the word that *tokens* form, *origin* seconds later; the last one lasts a frame."""
     text = "".join(token.text for token in tokens)
+    text = f" {text.lstrip()}" if text.startswith(" ") else text
     if is_marked:
         text = text.replace(CONTINUES, "")
         text = text if is_unspaced(text[:1] or " ") else f" {text}"

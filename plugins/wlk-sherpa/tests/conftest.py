@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+import sys
+
 import pytest
 
 from wlk_core import load_backend
+
+sys.path.insert(0, str(Path(__file__).parent))  # onnx_files
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import shutil
 
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx_files import field, metadata
 import pytest
 
 from wlk_core import ModelNotFoundError, OptionError, load_backend
@@ -31,19 +32,6 @@ PARAFORMER |= {"neg_mean": "-8.3,-8.6e-1", "inv_stddev": "0.1,0.2"}
 def checkpoint(tmp_path):
     """Return a copy of the digits that a test may damage."""
     return shutil.copytree(DIGITS, tmp_path / "model")
-
-
-def field(number, content):
-    """Return a field of a protobuf message, shorter than 128 bytes."""
-    return bytes([number << 3 | 2, len(content)]) + content
-
-
-def metadata(**values):
-    """Return metadata as they stand in an ONNX file; later entries replace earlier ones."""
-    entries = (
-        field(1, key.encode()) + field(2, str(value).encode()) for key, value in values.items()
-    )
-    return b"".join(field(14, entry) for entry in entries)
 
 
 def test_the_digits_are_a_transducer_with_small_states():
@@ -148,8 +136,8 @@ def test_pieces_come_from_a_list_or_a_model_of_sentencepiece(checkpoint):
     (checkpoint / "bpe.vocab").unlink()
     assert [] == read_pieces(checkpoint)
     score = b"\x15\x00\x00\x00\xc0"  # -2.0, as a float of field 2
-    pieces = (field(1, field(1, text.encode()) + score) for text, _ in listed)
-    (checkpoint / "bpe.model").write_bytes(b"".join(pieces) + field(2, b"trainer"))
+    pieces = (field(1, field(1, text) + score) for text, _ in listed)
+    (checkpoint / "bpe.model").write_bytes(b"".join(pieces) + field(2, "trainer"))
 
     assert [(text, -2.0) for text, _ in listed] == read_pieces(checkpoint)
     (checkpoint / "bpe.model").write_bytes(field(1, score))

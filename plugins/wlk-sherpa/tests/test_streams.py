@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
+from onnx_files import write_beeps
 import pytest
 
 from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver, connected_digits, load_clip
-from wlk_core import SAMPLE_RATE, OptionError
+from wlk_core import SAMPLE_RATE, OptionError, load_backend
 from wlk_sherpa.engine.engine import DecodeRequest, SherpaEngine
 from wlk_sherpa.engine.recognizer import MAX_SEGMENT_SECONDS, SEGMENT_SECONDS
 
@@ -188,3 +189,19 @@ def test_the_engine_finds_the_steps_of_a_model(backend):
     engine = SherpaEngine(backend.engine.recognizer)
 
     assert (1280, 2080) == (engine.chunk_samples, engine.lookahead_samples)
+
+
+def test_a_ctc_model_has_the_times_of_its_frames(tmp_path):
+    """Sherpa-onnx gives those of NeMo, whose frames are 80 ms, as if they were 40."""
+    write_beeps(tmp_path)
+    audio = np.full(6 * SAMPLE_RATE, 1e-4, dtype=np.float32)
+    rng = np.random.default_rng(0)
+    for start in (0.8, 2.4, 4.0):
+        first = round(start * SAMPLE_RATE)
+        audio[first : first + 6400] = 0.3 * rng.standard_normal(6400)
+    with load_backend("sherpa", str(tmp_path)) as backend:
+        tokens = transcript(backend, audio, chunk_seconds=0.1)
+
+    assert "beep beep beep" == "".join(token.text for token in tokens)
+    np.testing.assert_allclose([0.8, 2.4, 4.0], [token.start for token in tokens], atol=0.081)
+    assert {None} == {token.probability for token in tokens}

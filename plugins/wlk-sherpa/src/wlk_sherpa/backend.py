@@ -64,7 +64,8 @@ def load(
         )
     pieces = read_pieces(directory) if beam_size > 1 else []
     try:
-        engine = SherpaEngine(_recognizer(checkpoint, pieces, beam_size, cpu_threads))
+        recognizer = _recognizer(checkpoint, pieces, beam_size, cpu_threads)
+        engine = SherpaEngine(recognizer, time_scale=checkpoint.time_scale)
     except (RuntimeError, ValueError) as error:  # of ONNX Runtime, of the trial
         raise ModelNotFoundError(
             f"sherpa-onnx could not load {directory}: {error}; pull the model again"

@@ -83,6 +83,7 @@ class Checkpoint:
         model_type: of an encoder of icefall, such as "zipformer2"; empty for others.
         tokens: the vocabulary; the position of a token is its id.
         frame_seconds: from one frame of the encoder to the next, the resolution of times.
+        time_scale: seconds to a second of the times of sherpa-onnx.
         state_bytes: of the encoder's state, for one stream.
         word_gap: seconds without a token after which a word is final; what a wlk.json
             declares, None without one.
@@ -95,6 +96,7 @@ class Checkpoint:
     model_type: str
     tokens: tuple[str, ...]
     frame_seconds: float
+    time_scale: float
     state_bytes: int
     word_gap: float | None
 
@@ -138,6 +140,8 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
         model_type=model_type if kind == "transducer" and not is_nemo else "",
         tokens=tokens,
         frame_seconds=subsampling * FRAME_SECONDS,
+        # It takes SUBSAMPLING for granted of every CTC model (online-recognizer-ctc-impl.h, 2.0).
+        time_scale=subsampling / SUBSAMPLING if kind == "ctc" else 1.0,
         state_bytes=state_bytes,
         word_gap=settings.get("word_gap_seconds"),
     )

@@ -83,14 +83,16 @@ class SherpaEngine:
 
     Args:
         recognizer: a sherpa_onnx.OnlineRecognizer.
+        time_scale: seconds to a second of its times.
 
     Raises:
         ValueError: the recognizer is not a streaming one.
 
     """
 
-    def __init__(self, recognizer: Any) -> None:
+    def __init__(self, recognizer: Any, *, time_scale: float = 1.0) -> None:
         self.recognizer = recognizer
+        self._time_scale = time_scale
         stream = recognizer.create_stream()
         first, second, third = (self._samples_until_ready(stream) for _ in range(3))
         if second != third:
@@ -158,7 +160,7 @@ class SherpaEngine:
 
     def _tokens(self, held: HeldStream) -> tuple[Token, ...]:
         result = self.recognizer.get_result_all(held.stream)
-        texts, times = result.tokens, result.timestamps
+        texts, times = result.tokens, [self._time_scale * time for time in result.timestamps]
         if len(times) < len(texts):  # a Paraformer has none: those of the steps
             start = ((held.steps or 1) - 1) * self.chunk_samples / SAMPLE_RATE
             held.times += [start] * (len(texts) - len(held.times))

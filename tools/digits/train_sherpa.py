@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from batches_voxtral import NOTHING, disturb_mel
+from batches_voxtral import NOTHING, PIECES, disturb_mel
 import kaldi_native_fbank
 import numpy as np
 from recordings import SAMPLE_RATE
@@ -30,16 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK_FRAMES", "TOKENS", "WEIGHTS", "WINDOW_FRAMES", "Transducer", "fbank"]
 
-#: Every digit is two pieces, so that the first stands for its start and the second for its end.
-#: Digits that begin alike share the first: it is emitted before the rest is heard.
-PIECES_OF = (
-    (" ze", "ro"), (" o", "ne"), (" t", "wo"), (" th", "ree"), (" f", "our"), (" f", "ive"),
-    (" s", "ix"), (" s", "even"), (" e", "ight"), (" n", "ine"),
-)  # fmt: skip
-_WORDS = tuple(dict.fromkeys(piece for pieces in PIECES_OF for piece in pieces))
+#: A space, whose time is the start of a word, and the pieces of the word.
+SPACE = "▁"
+_WORDS = tuple(dict.fromkeys(piece.strip() for pieces in PIECES for piece in pieces))
 #: The first three are where icefall's recipes have them.
-TOKENS = ("<blk>", "<sos/eos>", "<unk>", *(piece.replace(" ", "▁") for piece in _WORDS))
-IDS_OF = tuple(tuple(3 + _WORDS.index(piece) for piece in pieces) for pieces in PIECES_OF)
+TOKENS = ("<blk>", "<sos/eos>", "<unk>", SPACE, *_WORDS)
+SPACE_ID = TOKENS.index(SPACE)
+IDS_OF = tuple(tuple(TOKENS.index(piece.strip()) for piece in pieces) for pieces in PIECES)
 
 WEIGHTS = "weights.pt"
 MELS = 80
@@ -47,10 +44,12 @@ STRIDE = 4  # mel frames to a frame of the encoder, which sherpa-onnx takes for 
 FRAME_SECONDS = 0.04
 CHUNK_FRAMES = 8  # mel frames that a step of the encoder moves on by
 WINDOW_FRAMES = CHUNK_FRAMES + 11  # and those that it sees: 150 ms after the time of a token
-START_DELAY = 0.04  # of the first piece after the start of its word: 0.19 s of it are seen then
-END_ADVANCE = 0.04  # of the second before the end, so that a frame of 40 ms ends with the word
+START_DELAY = 0.04  # of the space after the start of its word: 0.19 s of it are seen then
+END_ADVANCE = 0.08  # of the first piece before the end of its word
 TAIL_SAMPLES = round(0.6 * SAMPLE_RATE)  # of zeros after the audio, as in a stream that ends
-SHIFTS = ((-1, 0.1), (0, 0.5), (1, 0.2), (2, 0.12), (3, 0.08))  # frames, and how often
+SHIFTS = (-1, 0, 1, 2, 3, 5)  # frames by which a token is emitted after it is due ...
+SHARES = (0.1, 0.5, 0.18, 0.1, 0.07, 0.05)  # ... and how often
+SPURIOUS = 0.08  # of the words come after a space that stands for nothing
 CORRUPTED = 0.05  # of the pieces in the context are other ones
 IGNORED = -100
 BATCH_SECONDS = 20.0
@@ -161,34 +160,37 @@ def align(
     Return the context and the token of every frame along an alignment that is known.
 
     A token is due at a frame, and emitted there or some frames earlier or later, because a model
-    that never saw one overdue would never emit it: until it is emitted, it remains the target.
+    that never saw one overdue would never emit it: until it is emitted, it remains the target.  The
+    second piece of a word follows the first in the next frame.
     """
     tokens, history = np.zeros(frames, np.int64), [(-1, -1), (-1, 0)]
-    emitted = -1
-    for due, token in _due(mixture):
-        shift = int(rng.choice([s for s, _ in SHIFTS], p=[p for _, p in SHIFTS]))
-        frame = max(due + shift, emitted + 1)
+
+    def emit(due: int, token: int, shift: int) -> None:
+        begin = history[-1][0] + 1
+        frame = max(due + shift, begin)
         if frame < due:
             tokens[frame : frame + 1] = IGNORED
         else:
-            tokens[max(due, emitted + 1) : frame + 1] = token
-        emitted = frame
-        other = int(rng.integers(3, len(TOKENS)))
-        history.append((frame, other if happens(CORRUPTED, rng) else token))
-    contexts = np.empty((frames, 2), np.int64)
+            tokens[max(due, begin) : frame + 1] = token
+        is_other = token != SPACE_ID and happens(CORRUPTED, rng)
+        history.append((frame, int(rng.integers(SPACE_ID, len(TOKENS))) if is_other else token))
+
+    for word in mixture.words:
+        start = int((word.start + START_DELAY) / FRAME_SECONDS)
+        room = start - history[-1][0] - 2
+        if room > 0 and happens(SPURIOUS, rng):
+            emit(start, SPACE_ID, -int(rng.integers(2, room + 2)))
+        emit(start, SPACE_ID, int(rng.choice(SHIFTS, p=SHARES)))
+        end = int((word.end - END_ADVANCE) / FRAME_SECONDS)
+        first, *others = IDS_OF[word.digit]
+        emit(max(end, history[-1][0] + 1), first, int(rng.choice(SHIFTS, p=SHARES)))
+        for piece in others:
+            emit(history[-1][0] + 1, piece, 0)
     stops = [*(frame + 1 for frame, _ in history[1:]), frames]
+    contexts = np.empty((frames, 2), np.int64)
     for index, ((_, before), (_, last)) in enumerate(pairwise(history)):
         contexts[stops[index] : stops[index + 1]] = before, last
     return contexts, tokens
-
-
-def _due(mixture: Mixture) -> list[tuple[int, int]]:
-    due = []
-    for word in mixture.words:
-        first = int((word.start + START_DELAY) / FRAME_SECONDS)
-        last = max(int((word.end - END_ADVANCE) / FRAME_SECONDS), first + 1)
-        due += zip((first, last), IDS_OF[word.digit], strict=True)
-    return due
 
 
 def _mark(mixture: Mixture, frames: int) -> NDArray[np.int64]:

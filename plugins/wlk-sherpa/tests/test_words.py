@@ -42,9 +42,10 @@ def test_tokens_form_words(texts, is_marked, expected):
 
 def test_a_word_has_the_times_and_scores_of_its_tokens():
     """It lasts from its first token to the end of the frame of its last."""
-    word = word_of(tokens_of(" ze", "ro"), origin=2.0, frame_seconds=0.04, is_marked=False)
+    word = word_of(tokens_of(" ", " ", "ze", "ro"), origin=2, frame_seconds=0.04, is_marked=False)
 
-    assert (2.0, pytest.approx(2.14)) == (word.start, word.end)
+    assert " zero" == word.text
+    assert pytest.approx((2.1, 2.34)) == (word.start, word.end)  # the first space was for a noise
     assert pytest.approx(np.exp(-0.5)) == word.probability
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 import math
 import re
 from typing import TYPE_CHECKING
@@ -47,9 +48,15 @@ def is_blank(tokens: Sequence[Token]) -> bool:
 def word_of(
     tokens: Sequence[Token], *, origin: float, frame_seconds: float, is_marked: bool
 ) -> Word:
-    """Return the word that *tokens* form, *origin* seconds later; the last one lasts a frame."""
+    """
+    Return the word that *tokens* form, *origin* seconds later.
+
+    It begins with its first token, which may be a space; of several, with the last, because the
+    others were emitted for a noise.  Its last token lasts a frame.
+    """
+    spaced = list(takewhile(lambda token: token.text.startswith(" "), tokens))
+    tokens = tokens[max(0, len(spaced) - 1) :]
     text = "".join(token.text for token in tokens)
-    text = f" {text.lstrip()}" if text.startswith(" ") else text
     if is_marked:
         text = text.replace(CONTINUES, "")
         text = text if is_unspaced(text[:1] or " ") else f" {text}"

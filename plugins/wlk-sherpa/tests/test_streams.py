@@ -125,7 +125,7 @@ def test_a_stream_goes_on_where_any_call_failed(backend):
 
 def test_speech_without_a_pause_is_decoded_in_segments(backend):
     """The audio that is kept stays below that of one segment, and no word is lost."""
-    clip = connected_digits(100, seed=5, gap=(0.02, 0.3), lead=0.0)
+    clip = connected_digits(120, seed=5, gap=(0.02, 0.3), lead=0.0)
     stream = backend.create_processor()
     held, words = [], []
     for first in range(0, len(clip.audio), SAMPLE_RATE):
@@ -162,6 +162,18 @@ def test_keyterms_are_favoured_in_their_own_stream(beam):
 
     assert not any(scores[0])
     assert max(scores[1]) > 0
+
+
+def test_a_keyterm_decides_between_two_words_at_once(beam):
+    """Half of a "one" and half of a "nine" is whichever of them is expected."""
+    one, nine = (connected_digits(1, seed=0, digits=(digit,)).audio for digit in (1, 9))
+    length = min(len(one), len(nine))
+    both = (one[:length] + nine[:length]) / 2
+    heard = [
+        [token.text for token in transcript(beam, both, keyterms=term)] for term in ("one", "nine")
+    ]
+
+    assert [["one"], ["nine"]] == heard
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--chunk", type=float, default=0.5, help="seconds of a chunk")
     arguments = parser.parse_args()
     port = free_port()
-    command = [*wlk_command(port, arguments.backend, "digits", []), "--language", "auto"]
+    command = wlk_command(port, arguments.backend, "digits", [], "auto")
     with (
         load_backend(arguments.backend, "digits") as local,
         run_server(command, port, core=None) as server,

@@ -156,6 +156,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="of each session")
     parser.add_argument("--backend", default="faster-whisper", help="of wlk-serve")
     parser.add_argument("--model", default="digits", help="of wlk-serve")
+    parser.add_argument("--language", default="en", help="of wlk-serve; empty for voxtral, sherpa")
     parser.add_argument("--asr", action="store_true", help="speak as WhisperLiveKit's clients")
     parser.add_argument("--server", help="another server's command, with {port}, for --asr")
     parser.add_argument("--option", action="append", default=[], help="KEY=VALUE for wlk-serve")
@@ -170,7 +171,9 @@ def main() -> None:
     for contender in contenders(arguments):
         for sessions in arguments.sessions:
             port = free_port()
-            command = wlk_command(port, arguments.backend, arguments.model, arguments.option)
+            command = wlk_command(
+                port, arguments.backend, arguments.model, arguments.option, arguments.language
+            )
             if arguments.server:
                 command = shlex.split(arguments.server.format(port=port))
             with run_server(command, port, core=arguments.core) as process:

@@ -46,11 +46,14 @@ class Process:
         return 0
 
 
-def wlk_command(port: int, backend: str, model: str, options: list[str]) -> list[str]:
-    """Return the command of wlk-serve."""
+def wlk_command(
+    port: int, backend: str, model: str, options: list[str], language: str
+) -> list[str]:
+    """Return the command of wlk-serve; the language is empty where a model cannot be forced."""
     pairs = [argument for pair in options for argument in ("--option", pair)]
     command = [sys.executable, "-m", "wlk_serve", "--backend", backend, "--model", model]
-    return [*command, "--language", "en", "--drain-seconds", "0", "--port", str(port), *pairs]
+    command += ["--language", language] if language else []
+    return [*command, "--drain-seconds", "0", "--port", str(port), *pairs]
 
 
 def free_port() -> int:

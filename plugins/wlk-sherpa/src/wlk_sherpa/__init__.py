@@ -1,0 +1,1 @@
+"""The streaming models of sherpa-onnx as a backend for wlk-core."""

@@ -1,0 +1,1 @@
+"""Streams of sherpa-onnx and their words."""

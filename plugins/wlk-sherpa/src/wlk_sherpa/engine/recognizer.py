@@ -1,0 +1,229 @@
+"""The recognizer of a stream: audio in steps of the model in, words with times out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, Step, WorkCounters
+from wlk_core.streaming import AudioBuffer, Word
+from wlk_sherpa.engine.engine import DecodeRequest
+from wlk_sherpa.engine.words import group, is_blank, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
+
+__all__ = ["SherpaRecognizer", "StreamSettings"]
+
+MAX_CALL_STEPS = 8  # in one engine call; live audio comes one step at a time
+TAIL_SECONDS = 0.5  # of zeros after an utterance: transducers emit a token up to so much late
+# A segment ends in a pause or, while somebody speaks without one, at a length.  Sherpa-onnx's own
+# endpoints have 20 s, too.
+SEGMENT_SECONDS = 20.0
+PAUSE_SECONDS = 0.5  # without a token
+MAX_SEGMENT_SECONDS = 30.0
+MAX_LEAD_SECONDS = 1.0  # of a pause, decoded again at the start of the next segment
+
+
+@attrs.frozen(kw_only=True)
+class StreamSettings:
+    """
+    What a stream needs of its model.
+
+    Attributes:
+        chunk_samples, lookahead_samples: see SherpaEngine.
+        frame_seconds: the resolution of the times of tokens.
+        word_gap: seconds without a token after which a word is final.
+        hotwords: in the form of sherpa-onnx; None for none.
+        is_revised: whether later steps may change tokens, as beam search does.
+        is_marked: whether tokens mark the ends of words as Paraformer's do, see `group`.
+        model_bytes: of the state of the encoder.
+
+    """
+
+    chunk_samples: int
+    lookahead_samples: int
+    frame_seconds: float
+    word_gap: float
+    hotwords: str | None = None
+    is_revised: bool = False
+    is_marked: bool = False
+    model_bytes: int = 0
+
+
+class SherpaRecognizer:
+    """
+    Recognise audio in the steps of a streaming model.
+
+    A word is final when the next one begins or `word_gap` passed without a token; with beam search
+    in the second case only.  What continues a word after that is committed as a token without a
+    space in front.
+
+    An utterance is decoded in segments, each in a stream of sherpa-onnx of its own.  The state of
+    such a stream can be neither copied nor stored, so the audio of the segment is kept: after a
+    failure it is decoded again.  The next segment begins in the middle of the pause that ends one.
+    """
+
+    language: str | None = None  # no model reports it
+
+    def __init__(
+        self, decode: Callable[[DecodeRequest], DecodeAnswer], settings: StreamSettings
+    ) -> None:
+        self._decode = decode
+        self._settings = settings
+        self._work = WorkCounters()
+        self.end_utterance("")
+
+    @property
+    def hypothesis(self) -> tuple[Word, ...]:
+        """The words that are not final."""
+        return self._words(self._pending)
+
+    @property
+    def work(self) -> WorkCounters:
+        """The work of the engine, added up; of its counters only `encoder_frames` is known."""
+        return self._work
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the audio of the segment and of the state of the encoder."""
+        state = 0 if self._held is None else self._settings.model_bytes
+        return self._buffer.nbytes + sum(piece.nbytes for piece in self._history) + state
+
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the audio that waits for the engine."""
+        self._buffer.append(audio)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Decode the steps whose audio is complete; at the end of an utterance the rest of it."""
+        if self._is_padded:
+            return None
+        chunk, lookahead = self._settings.chunk_samples, self._settings.lookahead_samples
+        decoded, length = len(self._history), self._buffer.end
+        ready = (length - lookahead) // chunk - decoded
+        if ready > 0:
+            return self._decode_steps(min(ready, MAX_CALL_STEPS), is_last=False)
+        if not is_last:
+            return None
+        stop = -(-(length + round(TAIL_SECONDS * SAMPLE_RATE)) // chunk)
+        return self._decode_steps(stop - decoded, is_last=True)
+
+    def end_utterance(self, committed_text: str) -> None:
+        """Begin a new utterance; the models take no prompt."""
+        del committed_text
+        self._consumed = 0  # samples of the utterance
+        self._is_padded = False
+        self._begin_segment(0, np.zeros(0, dtype=np.float32))
+
+    def close(self) -> None:
+        """Release the audio and the state of the model."""
+        self.end_utterance("")
+
+    def _begin_segment(self, origin: int, audio: NDArray[np.float32]) -> None:
+        self._origin = origin  # its first sample
+        self._buffer = AudioBuffer()  # of its audio that waits
+        self._buffer.append(audio)
+        self._history: list[NDArray[np.float32]] = []  # of its audio that was decoded
+        self._held: HeldStream | None = None
+        self._pending: list[list[Token]] = []  # words that are not final
+        self._final_tokens = 0
+        self._final_time = -1.0  # of the last final token, in seconds of the segment
+        self._last_time = 0.0  # of the end of the last token
+
+    def _decode_steps(self, count: int, *, is_last: bool) -> Step:
+        """Decode the next steps, and adopt the answer once the engine has returned."""
+        pieces = self._pieces(count)
+        answer = self._decode(
+            DecodeRequest(
+                pieces=pieces,
+                history=self._history,
+                held=self._held,
+                hotwords=self._settings.hotwords,
+            )
+        )
+        self._held, self._is_padded = answer.held, is_last
+        self._work += answer.work
+        words: list[Word] = []
+        for piece, tokens in zip(pieces, answer.results, strict=True):
+            self._history.append(piece)
+            self._buffer.trim(min(self._buffer.start + len(piece), self._buffer.end))
+            words += self._commit(tokens, is_last=is_last and piece is pieces[-1])
+            decoded = self._origin + len(self._history) * self._settings.chunk_samples
+            self._consumed = max(self._consumed, decoded)
+            if not is_last and (cut := self._cut()) is not None:
+                words += self._words(self._pending)
+                waiting = self._buffer.view(self._buffer.start, self._buffer.end)
+                audio = np.concatenate([*self._history, waiting])
+                self._begin_segment(self._origin + cut, audio[cut:].copy())
+                break
+        consumed = min(self._consumed, self._origin + self._buffer.end)
+        return Step(committed=tuple(words), consumed_samples=consumed)
+
+    def _pieces(self, count: int) -> list[NDArray[np.float32]]:
+        """Return the audio of the next steps, with zeros where it ends before them."""
+        settings, buffer = self._settings, self._buffer
+        first = 0 if self._history else settings.lookahead_samples
+        length = count * settings.chunk_samples + first
+        audio = buffer.view(buffer.start, min(buffer.start + length, buffer.end))
+        audio = np.pad(audio, (0, length - len(audio)))
+        stops = range(first + settings.chunk_samples, length, settings.chunk_samples)
+        return [piece.copy() for piece in np.split(audio, list(stops))]
+
+    def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> tuple[Word, ...]:
+        """Return the words of the segment that became final, and keep the others."""
+        settings = self._settings
+        first = self._final_tokens
+        if settings.is_revised:  # their number may change, too
+            first = bisect_right([token.time for token in tokens], self._final_time)
+        words = group(tokens[first:], is_marked=settings.is_marked)
+        blank = words[-1:] if words and is_blank(words[-1]) else []
+        words = words[: len(words) - len(blank)]
+        now = self._decoded_seconds
+        if tokens:
+            self._last_time = max(self._last_time, tokens[-1].time + settings.frame_seconds)
+        followed = len(words) if blank else len(words) - 1
+        final = sum(
+            is_last
+            or (index < followed and not settings.is_revised)
+            or now - word[-1].time > settings.word_gap
+            for index, word in enumerate(words)
+        )
+        for word in words[:final]:
+            self._final_tokens += len(word)
+            self._final_time = word[-1].time
+        self._pending = words[final:] + blank
+        return self._words(words[:final])
+
+    def _cut(self) -> int | None:
+        """Return the sample of the segment where the next begins, None where this one goes on."""
+        now = self._decoded_seconds
+        quiet = now - self._last_time
+        is_pause = quiet >= PAUSE_SECONDS and not self._pending
+        if now < SEGMENT_SECONDS or not (is_pause or now >= MAX_SEGMENT_SECONDS):
+            return None
+        cut = now - min(max(quiet, 0.0) / 2, MAX_LEAD_SECONDS)
+        return round(cut * SAMPLE_RATE)
+
+    @property
+    def _decoded_seconds(self) -> float:
+        return len(self._history) * self._settings.chunk_samples / SAMPLE_RATE
+
+    def _words(self, words: Sequence[Sequence[Token]]) -> tuple[Word, ...]:
+        origin, settings = self._origin / SAMPLE_RATE, self._settings
+        return tuple(
+            word_of(
+                tokens,
+                origin=origin,
+                frame_seconds=settings.frame_seconds,
+                is_marked=settings.is_marked,
+            )
+            for tokens in words
+            if not is_blank(tokens)
+        )

@@ -1,0 +1,180 @@
+"""What a directory of a model must contain, and how others are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import shutil
+
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx_files import field, metadata
+import pytest
+
+from wlk_core import ModelNotFoundError, OptionError, load_backend
+import wlk_sherpa
+from wlk_sherpa.checkpoint import read_checkpoint, read_pieces
+
+DIGITS = Path(wlk_sherpa.__file__).parent / "digits"
+DIMENSIONS = ["encoder_dims", "query_head_dims", "value_head_dims", "left_context_len"]
+COUNTS = ["num_heads", "num_encoder_layers", "cnn_module_kernels", "T", "decode_chunk_len"]
+ZIPFORMER2 = {"model_type": "zipformer2", **dict.fromkeys(DIMENSIONS + COUNTS, "2,2")}
+NEMO = dict.fromkeys(
+    ["vocab_size", "window_size", "chunk_shift", "subsampling_factor"]
+    + [f"cache_last_{kind}_dim{number}" for kind in ("channel", "time") for number in (1, 2, 3)],
+    "8",
+)
+SIZES = ["vocab_size", "lfr_window_size", "lfr_window_shift", "encoder_output_size"]
+PARAFORMER = dict.fromkeys([*SIZES, "decoder_num_blocks", "decoder_kernel_size"], "1")
+PARAFORMER |= {"neg_mean": "-8.3,-8.6e-1", "inv_stddev": "0.1,0.2"}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Return a copy of the digits that a test may damage."""
+    return shutil.copytree(DIGITS, tmp_path / "model")
+
+
+def test_the_digits_are_a_transducer_with_small_states():
+    """What the files declare, without sherpa-onnx."""
+    checkpoint = read_checkpoint(DIGITS)
+
+    assert ("transducer", "lstm") == (checkpoint.kind, checkpoint.model_type)
+    assert 2 * 2 * 160 * 4 == checkpoint.state_bytes  # h and c of two layers
+    assert ("<blk>", "▁", "ze") == (checkpoint.tokens[0], *checkpoint.tokens[3:5])
+    assert (0.04, 0.1) == (checkpoint.frame_seconds, checkpoint.word_gap)
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "kind", "frame_seconds"),
+    [
+        (["ctc-epoch-20.int8.onnx"], ZIPFORMER2, "zipformer2_ctc", 0.04),
+        (["model.onnx"], {"model_type": "EncDecCTCModelBPE", **NEMO}, "nemo_ctc", 0.08),
+        (["encoder.int8.onnx", "decoder.int8.onnx"], PARAFORMER, "paraformer", 0.04),
+        (
+            ["encoder.onnx", "decoder.onnx", "joiner.onnx"],
+            {"model_type": "EncDecRNNTBPEModel", "pred_rnn_layers": 1, "pred_hidden": 640, **NEMO},
+            "transducer",
+            0.08,
+        ),
+    ],
+    ids=["Zipformer2 CTC", "NeMo CTC", "Paraformer", "NeMo transducer"],
+)  # fmt: skip
+def test_other_kinds_are_known_by_files_and_metadata(tmp_path, names, values, kind, frame_seconds):
+    """The first file declares the type and its sizes."""
+    (tmp_path / "tokens.txt").write_text("".join(f"t{n} {n}\n" for n in range(8)))
+    for name in names:
+        (tmp_path / name).write_bytes(metadata(**values))
+    checkpoint = read_checkpoint(tmp_path)
+
+    assert (kind, frame_seconds) == (checkpoint.kind, checkpoint.frame_seconds)
+    assert names == [path.name for path in checkpoint.files.values()]
+
+
+def test_the_longest_left_context_is_taken(checkpoint):
+    """As in repositories that have the same weights more than once."""
+    for role in ("encoder", "decoder", "joiner"):
+        for left in ("left-64", "left-128"):
+            shutil.copy(checkpoint / f"{role}.onnx", checkpoint / f"{role}-chunk-16-{left}.onnx")
+        (checkpoint / f"{role}.onnx").unlink()
+    names = [path.name for path in read_checkpoint(checkpoint).files.values()]
+
+    assert 3 == len(names) == sum("left-128" in name for name in names)
+
+
+def test_int8_is_taken_where_it_is_wanted(checkpoint):
+    """A decoder in float32 goes with an encoder in int8, as in published models."""
+    for role in ("encoder", "joiner"):
+        shutil.copy(checkpoint / f"{role}.onnx", checkpoint / f"{role}.int8.onnx")
+    names = {
+        dtype: [path.name for path in read_checkpoint(checkpoint, dtype=dtype).files.values()]
+        for dtype in ("auto", "float32", "int8")
+    }
+
+    assert names["auto"] == names["float32"] == ["encoder.onnx", "decoder.onnx", "joiner.onnx"]
+    assert ["encoder.int8.onnx", "decoder.onnx", "joiner.int8.onnx"] == names["int8"]
+
+
+def append(name, content):
+    """Return a function that appends to a file of a directory."""
+
+    def change(directory):
+        with (directory / name).open("ab") as file:
+            file.write(content)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: (d / "joiner.onnx").rename(d / "other.bin"), "as a paraformer, declares no"),
+        (lambda d: [path.unlink() for path in d.glob("*.onnx")], "holds no"),
+        (lambda d: (d / "encoder.onnx").rename(d / "x.onnx"), "found decoder.onnx, joiner.onnx, x"),
+        (lambda d: (d / "encoder.onnx").write_bytes(b"\xff" * 99), "not an ONNX model"),
+        (append("encoder.onnx", metadata(model_type="whisper")), "declares the model_type whisper"),
+        (append("encoder.onnx", metadata(T="")), "no number as T, which sherpa-onnx needs"),
+        (append("decoder.onnx", metadata(context_size="-2")), "no number as context_size"),
+        (append("decoder.onnx", metadata(vocab_size=99)), "has 19 tokens, but"),
+        (lambda d: (d / "tokens.txt").write_text("a b 1\n"), "a token and its id on every line"),
+        (append("joiner.onnx", b"\x00"), "sherpa-onnx could not load"),
+    ],
+    ids=["Paraformer", "no model", "no encoder", "garbage", "type", "no size",
+         "a negative size", "vocabulary", "tokens", "ONNX Runtime's refusal"],
+)  # fmt: skip
+def test_what_sherpa_onnx_cannot_read_is_refused_before(checkpoint, change, message, capfd):
+    """The library would end the process or fill the terminal; one line says what is wrong."""
+    change(checkpoint)
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("sherpa", str(checkpoint))
+
+    assert "\n" not in str(caught.value)
+    assert ("", "") == capfd.readouterr()
+
+
+def test_beam_search_is_refused_where_there_is_none(tmp_path):
+    """Sherpa-onnx would end the process."""
+    (tmp_path / "tokens.txt").write_text("".join(f"t{n} {n}\n" for n in range(8)))
+    (tmp_path / "model.onnx").write_bytes(metadata(model_type="EncDecCTCModelBPE", **NEMO))
+
+    with pytest.raises(OptionError, match="nemo_ctc model, for which sherpa-onnx has greedy"):
+        load_backend("sherpa", str(tmp_path), beam_size=4)
+
+
+def test_pieces_come_from_a_list_or_a_model_of_sentencepiece(checkpoint):
+    """Both hold a text and a score for each piece."""
+    listed = read_pieces(checkpoint)
+    (checkpoint / "bpe.vocab").unlink()
+    assert [] == read_pieces(checkpoint)
+    score = b"\x15\x00\x00\x00\xc0"  # -2.0, as a float of field 2
+    pieces = (field(1, field(1, text) + score) for text, _ in listed)
+    (checkpoint / "bpe.model").write_bytes(b"".join(pieces) + field(2, "trainer"))
+
+    assert [(text, -2.0) for text, _ in listed] == read_pieces(checkpoint)
+    (checkpoint / "bpe.model").write_bytes(field(1, score))
+    with pytest.raises(ModelNotFoundError, match=r"bpe\.model is damaged"):
+        read_pieces(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """Return a copy of the digits whose decoder every example writes anew."""
+    return shutil.copytree(DIGITS, tmp_path_factory.mktemp("damaged") / "model")
+
+
+@pytest.mark.slow
+@given(
+    changes=st.dictionaries(
+        st.integers(0, 200) | st.integers(-200, -1), st.integers(0, 255), min_size=1, max_size=4
+    ),
+    length=st.none() | st.integers(0, 400) | st.integers(-200, -1),
+)
+def test_any_damage_is_read_or_refused_in_one_line(damaged, changes, length):
+    """Bytes of both ends, where the sizes and the metadata are, may be any."""
+    content = bytearray((DIGITS / "decoder.onnx").read_bytes())
+    for place, value in changes.items():
+        content[place] = value
+    (damaged / "decoder.onnx").write_bytes(content[:length])
+    try:
+        read_checkpoint(damaged)
+    except ModelNotFoundError as error:
+        assert "\n" not in str(error)

@@ -1,0 +1,221 @@
+"""Streams answer as sherpa-onnx itself does, alone, together and after failures."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from onnx_files import write_beeps
+import pytest
+
+from wlk_conformance import EngineFaults
+from wlk_conformance.testing import StreamDriver, connected_digits, load_clip
+from wlk_core import SAMPLE_RATE, OptionError, load_backend
+from wlk_sherpa.engine.engine import DecodeRequest, SherpaEngine
+from wlk_sherpa.engine.recognizer import MAX_SEGMENT_SECONDS, SEGMENT_SECONDS
+
+
+def pieces_of(engine, audio):
+    """Return the audio of every step: the first sees ahead, the others move on."""
+    stops = range(
+        engine.chunk_samples + engine.lookahead_samples, len(audio) + 1, engine.chunk_samples
+    )
+    return np.split(audio, list(stops))[:-1]
+
+
+def decoded(engine, pieces, **fields):
+    """Return the answer to one request."""
+    return engine.decode_batch([DecodeRequest(pieces=pieces, **fields)])[0]
+
+
+def whole(engine, audio):
+    """Return the tokens of sherpa-onnx's own loop over a whole recording."""
+    stream = engine.recognizer.create_stream()
+    stream.accept_waveform(SAMPLE_RATE, audio)
+    while engine.recognizer.is_ready(stream):
+        engine.recognizer.decode_stream(stream)
+    return engine.recognizer.get_result_all(stream)
+
+
+def told(tokens):
+    """Return tokens as sherpa-onnx returns them: texts, times and scores."""
+    columns = list(zip(*map(attrs.astuple, tokens), strict=True)) or [(), (), ()]
+    return [list(column) for column in columns]
+
+
+def transcript(backend, audio, *, chunk_seconds=0.5, **options):
+    """Return the tokens of a stream of *audio*."""
+    driver = StreamDriver(backend.create_processor(**options))
+    driver.feed(audio, chunk_seconds=chunk_seconds)
+    driver.finish()
+    return driver.tokens
+
+
+def test_steps_equal_a_loop_over_the_whole_recording(backend):
+    """Tokens, times and scores are those of sherpa-onnx, to the last bit."""
+    engine, audio = backend.engine, load_clip("demo").audio
+    expected = whole(engine, audio)
+    pieces, held = pieces_of(engine, audio), None
+    for step, piece in enumerate(pieces):
+        answer = decoded(engine, [piece], history=pieces[:step], held=held)
+        held = answer.held
+
+    assert len(expected.tokens) > 8
+    assert [expected.tokens, expected.timestamps, expected.ys_probs] == told(answer.results[-1])
+
+
+def test_streams_decoded_together_equal_each_alone(backend):
+    """Runs of several streams round differently, by less than 1e-4, and emit the same tokens."""
+    engine = backend.engine
+    requests = [
+        DecodeRequest(pieces=pieces_of(engine, connected_digits(6, seed=seed).audio)[:count])
+        for seed, count in enumerate([4, 9, 16, 20, 22])
+    ]
+
+    for request, together in zip(requests, engine.decode_batch(requests), strict=True):
+        alone = decoded(engine, request.pieces)
+        assert len(request.pieces) == len(together.results)
+        for one, other in zip(alone.results, together.results, strict=True):
+            assert told(one)[:2] == told(other)[:2]
+            np.testing.assert_allclose(told(one)[2], told(other)[2], atol=1e-4)
+
+
+@pytest.mark.parametrize("has_run", [False, True], ids=["before the run", "after the run"])
+def test_a_failed_step_is_repeated_from_the_audio(backend, has_run):
+    """A stream that changed in place is not used again: the answer is that of a run without."""
+    engine = backend.engine
+    pieces = pieces_of(engine, load_clip("demo").audio)[:28]
+    expected = decoded(engine, pieces)
+    first = decoded(engine, pieces[:20])
+    if has_run:
+        decoded(engine, pieces[20:], history=pieces[:20], held=first.held)  # the answer is lost
+    else:
+        first.held.steps = None  # as where the library raised
+    answer = decoded(engine, pieces[20:], history=pieces[:20], held=first.held)
+
+    assert expected.results[20:] == answer.results
+    assert first.held is not answer.held
+    assert expected.work == answer.work  # all of it, again
+
+
+def test_a_stream_goes_on_where_any_call_failed(backend):
+    """Failures at all kinds of calls leave the text and the times of a stream without them."""
+    audio = connected_digits(8, seed=4).audio
+    expected = transcript(backend, audio)
+    faults = EngineFaults.of(backend.engine_calls)
+    first = backend.engine_calls.count
+    faults.fail_before = frozenset(first + number for number in (2, 9))
+    faults.fail_after = frozenset(first + number for number in (5, 12, 13))
+    stream = backend.create_processor()
+    tokens = []
+    try:
+        stream.insert_audio_chunk(audio)
+        failures = 0
+        while stream.has_backlog:
+            try:
+                tokens += stream.process_iter().committed
+            except Exception:  # noqa: BLE001 -- what a caller of a stream sees of a fault
+                failures += 1
+        tokens += stream.finish().committed
+    finally:
+        backend.engine_calls.intercept = None
+
+    assert failures == 5
+    assert expected == tuple(tokens)
+
+
+def test_speech_without_a_pause_is_decoded_in_segments(backend):
+    """The audio that is kept stays below that of one segment, and no word is lost."""
+    clip = connected_digits(120, seed=5, gap=(0.02, 0.3), lead=0.0)
+    stream = backend.create_processor()
+    held, words = [], []
+    for first in range(0, len(clip.audio), SAMPLE_RATE):
+        stream.insert_audio_chunk(clip.audio[first : first + SAMPLE_RATE])
+        while stream.has_backlog:
+            words += stream.process_iter().committed
+        held.append(stream.stats.state_bytes)
+    words += stream.finish().committed
+    second = 4 * SAMPLE_RATE  # bytes
+
+    assert SEGMENT_SECONDS * second < max(held) < (MAX_SEGMENT_SECONDS + 1.5) * second
+    assert clip.seconds > 2 * MAX_SEGMENT_SECONDS
+    spoken = [word.text for word in clip.words]
+    assert abs(len(words) - len(spoken)) <= 2
+
+
+def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
+    """What later steps may change is not final; here they change nothing."""
+    audio = load_clip("demo").audio
+    greedy = [token.text for token in transcript(backend, audio)]
+
+    assert greedy == [token.text for token in transcript(beam, audio)]
+
+
+def test_keyterms_are_favoured_in_their_own_stream(beam):
+    """A term raises the scores of its tokens where it is spoken, and of no other stream."""
+    audio = load_clip("demo").audio
+    engine = beam.engine
+    plain = DecodeRequest(pieces=pieces_of(engine, audio))
+    answers = engine.decode_batch([plain, attrs.evolve(plain, hotwords="seven/three")])
+    scores = [
+        engine.recognizer.get_result_all(answer.held.stream).context_scores for answer in answers
+    ]
+
+    assert not any(scores[0])
+    assert max(scores[1]) > 0
+
+
+def test_a_keyterm_decides_between_two_words_at_once(beam):
+    """Of a "one" over a "nine" the expected one is recognised more often."""
+    one, nine = (connected_digits(1, seed=0, digits=(digit,)).audio for digit in (1, 9))
+    length = min(len(one), len(nine))
+    heard = {"one": [], "nine": []}
+    for share in (0.5, 0.58, 0.65, 0.72):
+        both = np.float32(share) * one[:length] + np.float32(1 - share) * nine[:length]
+        for term, words in heard.items():
+            words += [token.text for token in transcript(beam, both, keyterms=term)]
+
+    assert heard["one"].count("one") > heard["nine"].count("one")
+    assert heard["nine"].count("nine") > heard["one"].count("nine")
+
+
+@pytest.mark.parametrize(
+    ("loaded", "keyterms", "message"),
+    [
+        ("backend", "seven", "beam search alone: load the model with --option beam_size=4"),
+        ("beam", "seven, Bob", "cannot write 'b' of the keyterm 'bob'; spell it as"),
+        ("beam", "seven/two", "cannot write '/' of"),
+    ],
+    ids=["greedy search", "unknown letters", "the separator"],
+)
+def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, message):
+    """The library would print a line and go on without them."""
+    with pytest.raises(OptionError, match=message):
+        request.getfixturevalue(loaded).create_processor(keyterms=keyterms)
+
+
+def test_terms_are_written_as_the_vocabulary_is(beam):
+    """The digits are lower-case, so that a term of any case is."""
+    beam.create_processor(keyterms=" Seven,two , ").close()
+
+
+def test_the_engine_finds_the_steps_of_a_model(backend):
+    """80 ms of the digits model, which sees 130 ms more, and frames of the features."""
+    engine = SherpaEngine(backend.engine.recognizer)
+
+    assert (1280, 2080) == (engine.chunk_samples, engine.lookahead_samples)
+
+
+def test_a_ctc_model_has_the_times_of_its_frames(tmp_path):
+    """Sherpa-onnx gives those of NeMo, whose frames are 80 ms, as if they were 40."""
+    write_beeps(tmp_path)
+    audio = np.full(6 * SAMPLE_RATE, 1e-4, dtype=np.float32)
+    rng = np.random.default_rng(0)
+    for start in (0.8, 2.4, 4.0):
+        first = round(start * SAMPLE_RATE)
+        audio[first : first + 6400] = 0.3 * rng.standard_normal(6400)
+    with load_backend("sherpa", str(tmp_path)) as backend:
+        tokens = transcript(backend, audio, chunk_seconds=0.1)
+
+    assert "beep beep beep" == "".join(token.text for token in tokens)
+    np.testing.assert_allclose([0.8, 2.4, 4.0], [token.start for token in tokens], atol=0.081)
+    assert {None} == {token.probability for token in tokens}

@@ -34,6 +34,7 @@ class Listener:
         self.tokens, self.frames, self.states = [], [], []
 
     def __call__(self, request):
+        """Decode a request, and keep its tokens and its state."""
         answer = self.listen([request])[0]
         self.tokens += [(token.id, token.frame) for token in answer[0]]
         self.states.append(answer[1])

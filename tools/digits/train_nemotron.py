@@ -9,7 +9,7 @@ from functools import partial
 import math
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 from features import disturb
 import numpy as np
 from recordings import SAMPLE_RATE
@@ -30,6 +30,7 @@ from transformers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from mixing import Mixer, Mixture
@@ -104,6 +105,14 @@ def draw_batch(mixer: Mixer, clock: Clock) -> TransducerBatch:
         prompts=rng.choice([0, 101], len(texts)) if english else anything,
         look_ahead=int(rng.choice(LOOK_AHEADS)),
     )
+
+
+def _twice(batches: Iterator[TransducerBatch]) -> Iterator[TransducerBatch]:
+    """Use each batch again with another look-ahead: drawing it costs as much as a step."""
+    for batch in batches:
+        yield batch
+        number = LOOK_AHEADS.index(batch.look_ahead) + 2
+        yield evolve(batch, look_ahead=LOOK_AHEADS[number % len(LOOK_AHEADS)])
 
 
 def frame_of(seconds: float) -> int:
@@ -277,7 +286,7 @@ def main() -> None:
     load = partial(Nemotron3_5AsrForRNNT.from_pretrained, dtype=torch.float32)
     model = load(arguments.init) if arguments.init else new_model()
     head = nn.Linear(model.config.encoder_config.hidden_size, NOTHING + 1)
-    batches = batches_of(arguments, partial(draw_batch, clock=clock))
+    batches = _twice(batches_of(arguments, partial(draw_batch, clock=clock)))
     weights = arguments.output / "weights"
     train(model, head, batches, clock, weights, measure=measure, early=LONG_FROM)
     export(load(weights), arguments.output / "checkpoint")

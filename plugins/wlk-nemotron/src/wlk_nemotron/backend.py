@@ -66,7 +66,7 @@ def _warmup(engine: Engine, calls: EngineCalls) -> None:
         calls.wrap_batch(engine.decode_batch),
         settings=settings,
         chunk_frames=settings.look_aheads[0],
-        language=next((code for code in settings.prompts if code != "auto"), "en"),
+        language=None,
     )
     recognizer.feed(np.zeros(1, dtype=np.float32))
     recognizer.step(is_last=True)

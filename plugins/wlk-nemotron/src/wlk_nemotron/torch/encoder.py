@@ -165,7 +165,7 @@ class Encoder:
             states = states + layer.conv(layer.norm_conv(states), padding_cache=paddings)
             states = states + 0.5 * layer.feed_forward2(layer.norm_feed_forward2(states))
             states = layer.norm_out(states)
-        return states, attention.caches
+        return states, [cache.extended(0) for cache in attention.caches]  # without older chunks
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -181,7 +181,7 @@ class _ChunkAttention:
     caches: list[KVCache]  #: of each row, with its new frames
     fresh: Tensor  #: int64[rows * frames], the places where keys and values are written
     numbers: Tensor  #: int64[rows, keys], the places of each row
-    mask: Tensor  #: bool[rows, 1, frames, keys], true where a frame attends to a key
+    hidden: Tensor  #: bool[rows, 1, frames, keys], true where a frame does not attend to a key
 
     @classmethod
     def of(
@@ -198,14 +198,14 @@ class _ChunkAttention:
         chunks = keys // chunk_frames
         is_near = (chunks <= queries) & (chunks >= queries - left // chunk_frames)
         is_held = keys >= frames - held[:, None]
-        mask = is_near[None, None] & is_held[:, None, None]
+        hidden = ~(is_near[None, None] & is_held[:, None, None])
         fresh = np.concatenate([cache.numbers[-frames:] for cache in caches])
         return cls(
             pool=pool,
             caches=caches,
             fresh=torch.from_numpy(fresh).to(pool.device),
             numbers=torch.from_numpy(numbers).to(pool.device),
-            mask=torch.from_numpy(mask).to(pool.device),
+            hidden=torch.from_numpy(hidden).to(pool.device),
         )
 
     def attend(self, index: int, attention: Any, states: Tensor, relative_keys: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ class _ChunkAttention:
             (queries + attention.bias_u).transpose(1, 2),
             memory[:, :, 0].transpose(1, 2),
             memory[:, :, 1].transpose(1, 2),
-            attn_mask=(places * attention.scaling).masked_fill_(~self.mask, -torch.inf),
+            attn_mask=(places * attention.scaling).masked_fill_(self.hidden, -torch.inf),
             scale=attention.scaling,
         )
         output: Tensor = attention.o_proj(mixed.transpose(1, 2).flatten(2))

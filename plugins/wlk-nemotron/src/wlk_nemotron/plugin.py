@@ -52,7 +52,7 @@ NEMOTRON = BackendSpec(
     default_model="0.6b",
     model_files=(
         "config.json",
-        "processor_config.json",
+        "*processor_config.json",
         "tokenizer.json",
         "model*.safetensors",
         "model.safetensors.index.json",

@@ -137,7 +137,7 @@ class NemotronEngine:
             values=torch.stack([state.tensors for state in states if state is not None]),
         )
         tensors = packed.unpacked()
-        own = (tensors.pop(name).clone() for name in (_OUTPUT, _HIDDEN, _CELL))
+        own = (tensors.pop(name) for name in (_OUTPUT, _HIDDEN, _CELL))  # views of a new tensor
         return tensors, TransducerStates(*own)
 
     def _log_mel(self, requests: Sequence[ChunkRequest]) -> Tensor:

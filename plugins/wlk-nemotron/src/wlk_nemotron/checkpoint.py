@@ -49,6 +49,7 @@ class _Config(Struct):
 
 
 class _Features(Struct):
+    feature_size: Annotated[int, Meta(ge=1, le=512)] = 80
     sampling_rate: Literal[16_000] = 16_000
     hop_length: Literal[160] = 160
     n_fft: Literal[512] = 512
@@ -115,7 +116,18 @@ class CheckpointSettings:
 
         """
         config = _config(directory)
-        processor = read_json_table(directory / "processor_config.json", _Processor)
+        read_json_table(directory / "generation_config.json")  # transformers reads it by itself
+        path = directory / "processor_config.json"
+        processor = read_json_table(path, _Processor)
+        features = processor.get("feature_extractor") or read_json_table(
+            directory / "preprocessor_config.json", _Features
+        )
+        mels = features.get("feature_size", 80)
+        if mels != config["encoder_config"]["num_mel_bins"]:
+            raise ModelNotFoundError(
+                f"{path} does not fit the model: it has feature_size={mels}, and config.json has "
+                f"num_mel_bins={config['encoder_config']['num_mel_bins']}; pull the model again"
+            )
         rights = processor.get("supported_num_lookahead_tokens") or LOOK_AHEADS
         default = processor.get("default_num_lookahead_tokens")
         own = rights[0] if default is None else default
@@ -126,7 +138,7 @@ class CheckpointSettings:
             or config.get("dtype"),
             pieces=pieces,
             languages=languages,
-            prompts=_prompts(directory, config, processor.get("prompt_dictionary") or {}),
+            prompts=_prompts(path, config, processor.get("prompt_dictionary") or {}),
             look_aheads=tuple(dict.fromkeys(right + 1 for right in (own, *sorted(rights)))),
         )
 
@@ -216,7 +228,7 @@ def _vocabulary(
 
 
 def _prompts(
-    directory: Path, config: Mapping[str, Any], dictionary: Mapping[str, int]
+    path: Path, config: Mapping[str, Any], dictionary: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the prompt of each code: that of the bare code, or else of its first locale."""
     if config["model_type"] != MODEL_TYPES[0]:
@@ -226,7 +238,7 @@ def _prompts(
     if AUTOMATIC not in dictionary or outside is not None:
         fault = f"the prompt of {outside} is not one of {count}" if outside else "it has none"
         raise ModelNotFoundError(
-            f"{directory / 'processor_config.json'} is invalid: expected a prompt_dictionary with "
+            f"{path} is invalid: expected a prompt_dictionary with "
             f"{AUTOMATIC!r}, {fault}; pull the model again"
         )
     prompts = {AUTOMATIC: dictionary[AUTOMATIC]}

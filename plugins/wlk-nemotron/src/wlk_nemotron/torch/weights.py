@@ -37,6 +37,10 @@ SIZES = (
     TensorSize("encoder_config.hidden_size", (f"{_LAYER}.norm_out.weight",)),
     TensorSize("encoder_config.intermediate_size", (f"{_LAYER}.feed_forward1.linear1.weight",)),
     TensorSize("encoder_config.num_attention_heads", (f"{_LAYER}.self_attn.bias_u",)),
+    TensorSize("encoder_config.subsampling_conv_channels", ("encoder.subsampling.conv_in.weight",)),
+    TensorSize(
+        "encoder_config.conv_kernel_size", (f"{_LAYER}.conv.depthwise_conv.weight",), axis=2
+    ),
     TensorSize("vocab_size", ("decoder.embedding.weight",)),
     TensorSize("decoder_hidden_size", ("decoder.embedding.weight",), axis=1),
     TensorSize("prompt_intermediate_size", ("prompt_projector.linear_1.weight",)),

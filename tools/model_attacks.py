@@ -95,6 +95,24 @@ TARGETS = {
         ),
         Target(backend="qwen3-mlx-simul", **_QWEN3),
         Target(
+            backend="nemotron",
+            package="wlk_nemotron",
+            config="config.json",
+            sizes={
+                "encoder_config.num_hidden_layers": 3,
+                "encoder_config.hidden_size": 96,
+                "encoder_config.intermediate_size": 256,
+                "encoder_config.subsampling_conv_channels": 32,
+                "decoder_hidden_size": 96,
+            },
+            others=(
+                "generation_config.json",
+                "processor_config.json",
+                "tokenizer.json",
+                "wlk.json",
+            ),
+        ),
+        Target(
             backend="voxtral-hf",
             package="wlk_voxtral_hf",
             config="config.json",

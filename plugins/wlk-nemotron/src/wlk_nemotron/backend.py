@@ -1,0 +1,72 @@
+"""A loaded Nemotron model as a backend: from the options of a stream to its recognizer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from wlk_core.plugins import LoadedBackend
+from wlk_nemotron.engine.recognizer import NemotronRecognizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+    from wlk_nemotron.checkpoint import CheckpointSettings
+    from wlk_nemotron.engine.recognizer import ChunkAnswer, ChunkRequest
+
+__all__ = ["Engine", "loaded_backend"]
+
+
+class Engine(Protocol):
+    """A loaded model that any number of streams share; what is of a stream is in its requests."""
+
+    @property
+    def settings(self) -> CheckpointSettings:
+        """What the checkpoint declares."""
+        ...
+
+    def decode_batch(self, requests: Sequence[ChunkRequest]) -> Sequence[ChunkAnswer]:
+        """Decode the next chunks of several streams; a request that failed can be repeated."""
+        ...
+
+
+def loaded_backend(spec: BackendSpec, engine: Engine) -> LoadedBackend[Engine]:
+    """Return the backend of *spec* around a loaded model."""
+    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warmup)
+
+
+def _open_stream(
+    engine: Engine, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    """Return a function that makes recognizers; OptionError for an untrained option."""
+    settings = engine.settings
+    settings.prompt(config.language)
+    return partial(
+        NemotronRecognizer,
+        calls.wrap_batch(engine.decode_batch, cut=_cut),
+        settings=settings,
+        chunk_frames=settings.chunk_frames(config.options["look_ahead_ms"]),
+        language=config.language,
+    )
+
+
+def _cut(answer: ChunkAnswer, share: float) -> ChunkAnswer:
+    """Return an answer without the tokens after the first *share* of them."""
+    tokens, state, work = answer
+    return tokens[: int(share * len(tokens))], state, work
+
+
+def _warmup(engine: Engine, calls: EngineCalls) -> None:
+    """Decode a chunk of silence."""
+    settings = engine.settings
+    recognizer = NemotronRecognizer(
+        calls.wrap_batch(engine.decode_batch),
+        settings=settings,
+        chunk_frames=settings.look_aheads[0],
+        language=None,
+    )
+    recognizer.feed(np.zeros(1, dtype=np.float32))
+    recognizer.step(is_last=True)

@@ -1,0 +1,250 @@
+"""A checkpoint directory in the layout of transformers, and what it declares beside its weights."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import attrs
+from msgspec import Meta, Struct
+
+from wlk_core.errors import ModelNotFoundError, OptionError
+from wlk_core.models import Index, Size, read_json_table
+from wlk_nemotron.languages import LANGUAGES, code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["CheckpointSettings"]
+
+FRAME_MS = 80  # of the encoder
+AUTOMATIC = "auto"  # the prompt with which the model detects the language
+ENGLISH_PROMPT = 0  # of models without prompts, which ignore it
+LOOK_AHEADS = (13, 6, 1, 0)  # encoder frames: the default of transformers
+LANGUAGE_TAG = re.compile("<([a-z]{2,3}-[A-Za-z]{2})>")
+WORD_SPACE = "▁"  # SentencePiece
+MODEL_TYPES = ("nemotron3_5_asr", "nemotron_asr_streaming")
+
+_LookAhead = Annotated[int, Meta(ge=0, le=13)]
+
+
+class _Encoder(Struct):
+    num_mel_bins: Annotated[int, Meta(ge=1, le=512)]
+    hidden_size: Size
+    num_hidden_layers: Size
+    num_attention_heads: Size
+    sliding_window: Annotated[int, Meta(ge=2, le=4096)]
+    conv_kernel_size: Annotated[int, Meta(ge=2, le=255)] = 9
+    subsampling_factor: Literal[8] = 8
+
+
+class _Config(Struct):
+    encoder_config: _Encoder
+    vocab_size: Size
+    blank_token_id: Index
+    decoder_hidden_size: Size
+    num_decoder_layers: Annotated[int, Meta(ge=1, le=16)] = 2
+    num_prompts: Annotated[int, Meta(ge=1, le=65_536)] = 128
+
+
+class _Features(Struct):
+    feature_size: Annotated[int, Meta(ge=1, le=512)] = 80
+    sampling_rate: Literal[16_000] = 16_000
+    hop_length: Literal[160] = 160
+    n_fft: Literal[512] = 512
+    win_length: Literal[400] = 400
+
+
+class _Processor(Struct):
+    feature_extractor: _Features | None = None
+    supported_num_lookahead_tokens: Annotated[list[_LookAhead], Meta(min_length=1)] | None = None
+    default_num_lookahead_tokens: _LookAhead | None = None
+    prompt_dictionary: dict[str, Index] | None = None
+
+
+class _AddedToken(Struct):
+    id: Index
+    content: str
+    special: bool = False
+
+
+class _Vocabulary(Struct):
+    vocab: dict[str, Index] | list[tuple[str, float]]
+
+
+class _Tokenizer(Struct):
+    model: _Vocabulary
+    added_tokens: list[_AddedToken] = []
+
+
+class _Settings(Struct):
+    dtype: Literal["float32", "float16", "bfloat16"] | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class CheckpointSettings:
+    """
+    What streams need of a checkpoint beside its weights.
+
+    Attributes:
+        name: the model as users call it, for error messages.
+        dtype: the name of the arithmetic it was made for; None where it does not declare it.
+        pieces: the text of each token id, its space in front; empty for a control token.
+        languages: the codes that language tags stand for, by token id.
+        prompts: the number of the prompt of each language code, and of "auto"; empty for a model
+            of English alone, which takes no prompt.
+        look_aheads: the trained lengths of a chunk in encoder frames, its own first.
+
+    """
+
+    name: str
+    dtype: str | None
+    pieces: tuple[str, ...]
+    languages: Mapping[int, str | None]
+    prompts: Mapping[str, int]
+    look_aheads: tuple[int, ...]
+
+    @classmethod
+    def read(cls, directory: Path, *, name: str) -> CheckpointSettings:
+        """
+        Read the files beside the weights.
+
+        Raises:
+            ModelNotFoundError: the directory has no Nemotron model in the layout of transformers,
+                or a file is damaged.
+
+        """
+        config = _config(directory)
+        read_json_table(directory / "generation_config.json")  # transformers reads it by itself
+        path = directory / "processor_config.json"
+        processor = read_json_table(path, _Processor)
+        features = processor.get("feature_extractor") or read_json_table(
+            directory / "preprocessor_config.json", _Features
+        )
+        mels = features.get("feature_size", 80)
+        if mels != config["encoder_config"]["num_mel_bins"]:
+            raise ModelNotFoundError(
+                f"{path} does not fit the model: it has feature_size={mels}, and config.json has "
+                f"num_mel_bins={config['encoder_config']['num_mel_bins']}; pull the model again"
+            )
+        rights = processor.get("supported_num_lookahead_tokens") or LOOK_AHEADS
+        default = processor.get("default_num_lookahead_tokens")
+        own = rights[0] if default is None else default
+        pieces, languages = _vocabulary(directory, config)
+        return cls(
+            name=name,
+            dtype=read_json_table(directory / "wlk.json", _Settings).get("dtype")
+            or config.get("dtype"),
+            pieces=pieces,
+            languages=languages,
+            prompts=_prompts(path, config, processor.get("prompt_dictionary") or {}),
+            look_aheads=tuple(dict.fromkeys(right + 1 for right in (own, *sorted(rights)))),
+        )
+
+    def chunk_frames(self, look_ahead_ms: int | None) -> int:
+        """
+        Return the encoder frames of a chunk, the checkpoint's own for None.
+
+        Raises:
+            OptionError: the model was not trained for that look-ahead.
+
+        """
+        if look_ahead_ms is None:
+            return self.look_aheads[0]
+        frames, rest = divmod(look_ahead_ms, FRAME_MS)
+        if rest or frames not in self.look_aheads:
+            trained = ", ".join(str(FRAME_MS * frames) for frames in sorted(self.look_aheads))
+            raise OptionError(
+                f"the model {self.name} was trained for a look_ahead_ms of {trained}; "
+                f"got {look_ahead_ms}"
+            )
+        return frames
+
+    def prompt(self, language: str | None) -> int:
+        """
+        Return the number of the prompt for a language code; None lets the model detect it.
+
+        Raises:
+            OptionError: the model has no prompt for it.
+
+        """
+        if not self.prompts and language in {None, "en"}:
+            return ENGLISH_PROMPT
+        number = self.prompts.get(language or AUTOMATIC)
+        if number is None:
+            known = ", ".join(code for code in self.prompts if code != AUTOMATIC) or "en"
+            raise OptionError(
+                f"the model {self.name} has no prompt for the language {language}; expected one of "
+                f"{known}, or none to detect it"
+            )
+        return number
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    path = directory / "config.json"
+    kind = read_json_table(path).get("model_type")
+    if kind in MODEL_TYPES and any(directory.glob("model*.safetensors")):
+        return read_json_table(path, _Config)
+    if kind in MODEL_TYPES:
+        found = "config.json without model*.safetensors"
+    elif any(directory.glob("*.nemo")):
+        found = "NeMo's own layout"
+    else:
+        names = sorted(entry.name for entry in directory.iterdir())[:6]
+        found = f"model_type {kind}" if kind else ", ".join(names) or "nothing"
+    raise ModelNotFoundError(
+        f"expected a Nemotron ASR model of transformers (config.json, model.safetensors, "
+        f"processor_config.json, tokenizer.json) in {directory}, found {found}; get one with: "
+        "wlk-core pull 0.6b --backend nemotron"
+    )
+
+
+def _vocabulary(
+    directory: Path, config: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[int, str | None]]:
+    """Return the text of each id, and the codes of those that are language tags."""
+    path = directory / "tokenizer.json"
+    table = read_json_table(path, _Tokenizer)
+    if not table:
+        raise ModelNotFoundError(f"{directory} contains no {path.name}; pull the model again")
+    vocabulary = table["model"]["vocab"]
+    if isinstance(vocabulary, list):
+        vocabulary = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+    pieces = {number: piece.replace(WORD_SPACE, " ") for piece, number in vocabulary.items()}
+    tags = {number: LANGUAGE_TAG.fullmatch(piece) for number, piece in pieces.items()}
+    pieces |= {token["id"]: "" for token in table.get("added_tokens", ()) if token.get("special")}
+    languages = {number: code_of(tag[1]) for number, tag in tags.items() if tag}
+    size, blank = config["vocab_size"], config["blank_token_id"]
+    missing = next((n for n in range(size) if n not in pieces and n != blank), None)
+    if missing is not None or blank >= size:
+        raise ModelNotFoundError(
+            f"{path} does not fit the model: config.json has vocab_size={size} and "
+            f"blank_token_id={blank}, and the tokenizer lacks the id {missing}; "
+            "pull the model again"
+        )
+    texts = ("" if n == blank or n in languages else pieces[n] for n in range(size))
+    return tuple(texts), languages
+
+
+def _prompts(
+    path: Path, config: Mapping[str, Any], dictionary: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the prompt of each code: that of the bare code, or else of its first locale."""
+    if config["model_type"] != MODEL_TYPES[0]:
+        return {}
+    count = config.get("num_prompts", 128)
+    outside = next((locale for locale, number in dictionary.items() if number >= count), None)
+    if AUTOMATIC not in dictionary or outside is not None:
+        fault = f"the prompt of {outside} is not one of {count}" if outside else "it has none"
+        raise ModelNotFoundError(
+            f"{path} is invalid: expected a prompt_dictionary with "
+            f"{AUTOMATIC!r}, {fault}; pull the model again"
+        )
+    prompts = {AUTOMATIC: dictionary[AUTOMATIC]}
+    for code in LANGUAGES:
+        locales = (code, *(locale for locale in dictionary if locale.startswith(f"{code}-")))
+        number = next((dictionary[locale] for locale in locales if locale in dictionary), None)
+        if number is not None:
+            prompts[code] = number
+    return prompts

@@ -1,0 +1,1 @@
+"""The recognizer of a Nemotron stream, whatever framework runs the network."""

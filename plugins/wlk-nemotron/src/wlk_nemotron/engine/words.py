@@ -1,0 +1,98 @@
+"""Assemble words from the tokens of a transducer and the encoder frames that emitted them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+import unicodedata
+
+import attrs
+
+from wlk_core.streaming import Word, is_unspaced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["EmittedToken", "WordAssembler"]
+
+FRAME_SECONDS = 0.08
+# A word is final when the next one begins, or so many frames after its last token.  The tokens of
+# a word follow each other within a few frames; one that comes later still joins the text without
+# a space, as a token of its own.
+SETTLED_FRAMES = 3
+LEAD_FRAMES = 12  # by which a space may precede the text of its word
+MIN_PROBABILITY = 1e-30  # its logarithm is finite
+
+
+@attrs.frozen
+class EmittedToken:
+    """A token other than blank, and the encoder frame of the utterance that emitted it."""
+
+    id: int
+    frame: int
+    probability: float
+
+
+class WordAssembler:
+    """
+    Assemble the words of an utterance, token by token.
+
+    Frame *k* is emitted for the 80 ms of audio that end at 0.08 k s, the newest that its eight mel
+    frames contain; its look-ahead comes after.  A word starts with those of its first token and
+    ends with those of its last one.
+    """
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._pieces = pieces
+        self._text = ""
+        self._first = self._last = 0  # frames of the growing word
+        self._surprise = 0.0  # of its tokens: the sum of -log of the probabilities
+        self._tokens = 0
+
+    @property
+    def pending(self) -> Word | None:
+        """The growing word; a lone space belongs to the word that follows, and is none."""
+        if not self._text.strip():
+            return None
+        return Word(
+            FRAME_SECONDS * max(0, self._first - 1),
+            FRAME_SECONDS * self._last,
+            self._text,
+            math.exp(-self._surprise / self._tokens),
+        )
+
+    def push(self, token: EmittedToken) -> list[Word]:
+        """Take the next token; return the word that it completes, if any."""
+        piece = self._pieces[token.id]
+        if not piece:
+            return []
+        complete = self.settle(token.frame)
+        if self._begins_word(piece):
+            complete += self.finish()
+        if not self._text:
+            self._first = token.frame
+        elif not self._text.strip():
+            self._first = max(self._first, token.frame - LEAD_FRAMES)
+        self._text += piece
+        self._last = token.frame
+        self._surprise -= math.log(max(token.probability, MIN_PROBABILITY))
+        self._tokens += 1
+        return complete
+
+    def settle(self, frame: int) -> list[Word]:
+        """Return the growing word if none of its tokens is expected at *frame* or later."""
+        is_settled = self.pending is not None and frame - self._last > SETTLED_FRAMES
+        return self.finish() if is_settled else []
+
+    def finish(self) -> list[Word]:
+        """Return the growing word, which is complete."""
+        word = self.pending
+        self._text, self._surprise, self._tokens = "", 0.0, 0
+        return [] if word is None else [word]
+
+    def _begins_word(self, piece: str) -> bool:
+        if piece[0] == " ":
+            return True
+        if not self._text or unicodedata.category(piece[0])[0] in "PM":
+            return False
+        return is_unspaced(piece[0]) or is_unspaced(self._text[-1])

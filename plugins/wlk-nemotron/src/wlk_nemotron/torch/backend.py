@@ -1,0 +1,60 @@
+"""The loader of nemotron: find a checkpoint, load it on torch, put a backend around it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import NemotronAsrStreamingFeatureExtractor
+
+from wlk_core.frameworks.torch import choose_device, choose_dtype
+from wlk_core.plugins import locate
+from wlk_nemotron.backend import loaded_backend
+from wlk_nemotron.checkpoint import CheckpointSettings
+from wlk_nemotron.torch.network import NemotronEngine
+from wlk_nemotron.torch.weights import load_model
+
+if TYPE_CHECKING:
+    from wlk_core.plugins import Backend, BackendSpec
+
+__all__ = ["load"]
+
+DIGITS = Path(__file__).parents[1] / "digits"
+
+logger = logging.getLogger(__name__)
+
+
+def load(
+    spec: BackendSpec,
+    model: str | None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    cache_dir: str | None = None,
+) -> Backend:
+    """
+    Find *model* and load it.
+
+    With `dtype` "auto" the checkpoint decides, else it is bfloat16 on an accelerator and float32 on
+    a CPU.
+
+    Raises:
+        ModelNotFoundError: the model is absent, or not a Nemotron ASR model of transformers.
+        BackendUnavailable: the device is absent, or has too little memory.
+
+    """
+    name = model or str(spec.default_model)
+    directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
+    settings = CheckpointSettings.read(directory, name=name)
+    torch_device = choose_device(device)
+    torch_dtype = choose_dtype(
+        dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
+    )
+    loaded = load_model(directory, torch_device, torch_dtype)
+    extractor = NemotronAsrStreamingFeatureExtractor.from_pretrained(
+        directory, local_files_only=True
+    )
+    logger.info("%s runs in %s on %s", name, torch_dtype, torch_device)
+    return loaded_backend(spec, NemotronEngine(loaded, extractor, settings))

@@ -1,0 +1,94 @@
+"""The checkpoints that nemotron refuses, and how."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import shutil
+
+import pytest
+from safetensors.torch import load_file, save_file
+import torch
+
+from wlk_core import ModelNotFoundError, load_backend
+import wlk_nemotron
+from wlk_nemotron.checkpoint import CheckpointSettings
+from wlk_nemotron.languages import LANGUAGES
+
+DIGITS = Path(wlk_nemotron.__file__).parent / "digits"
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Return a copy of the digits checkpoint that a test may damage."""
+    return shutil.copytree(DIGITS, tmp_path / "model")
+
+
+def change(path, **values):
+    """Set keys of a JSON file; None removes one."""
+    table = {**json.loads(path.read_text()), **values}
+    path.write_text(json.dumps({key: value for key, value in table.items() if value is not None}))
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "message"),
+    [
+        ("config.json", {"model_type": "whisper"}, "found model_type whisper; .* pull 0.6b"),
+        ("config.json", {"vocab_size": 99}, "vocab_size=99 .* lacks the id 17"),
+        ("config.json", {"num_decoder_layers": 10**9}, r"<= 16 .*num_decoder_layers"),
+        ("config.json", {"decoder_hidden_size": 64}, "decoder_hidden_size=64, and the .* have 96"),
+        ("processor_config.json", {"prompt_dictionary": {"auto": 128}}, "auto is not one of 128"),
+        ("processor_config.json", {"feature_extractor": {"hop_length": 80}}, "hop_length"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_named(checkpoint, file, values, message):
+    """The message has one line, with what was expected and what came."""
+    change(checkpoint / file, **values)
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("nemotron", str(checkpoint))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda w: w.pop("encoder.layers.1.conv.norm.weight"), r"lacks encoder\S+norm\.weight;"),
+        (lambda w: w.update({"joint.head.bias": torch.zeros(5)}), r"the shape \(5,\), expected"),
+        (lambda w: w.update({"decoder.lstm.bias_hh_l1": torch.zeros(5)}), "no decoder.lstm.bias_h"),
+    ],
+    ids=["missing", "another size", "too many"],
+)
+def test_incomplete_weights_are_refused(checkpoint, edit, message, capfd):
+    """No weight is filled in at random, and nothing but the error is printed."""
+    weights = load_file(checkpoint / "model.safetensors")
+    edit(weights)
+    save_file(weights, checkpoint / "model.safetensors")
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("nemotron", str(checkpoint))
+    assert "\n" not in str(caught.value)
+    assert ("", "") == capfd.readouterr()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
+def test_a_missing_file_is_named(checkpoint, name):
+    """A directory of NeMo's is another layout."""
+    (checkpoint / name).unlink()
+
+    with pytest.raises(ModelNotFoundError, match=name.replace("model.safe", r"model\*?.safe")):
+        load_backend("nemotron", str(checkpoint))
+
+
+def test_the_published_prompts_and_tags_are_read(checkpoint):
+    """Every declared language has a prompt; a tag is a language, and no text."""
+    path = checkpoint / "tokenizer.json"
+    table = json.loads(path.read_text())
+    table["model"]["vocab"][3][0] = "<nb-NO>"
+    path.write_text(json.dumps(table))
+    settings = CheckpointSettings.read(checkpoint, name="model")
+
+    assert {*LANGUAGES, "auto"} == set(settings.prompts)
+    assert (101, 0, 9, 64) == tuple(map(settings.prompt, (None, "en", "de", "he")))
+    assert {3: "no"} == settings.languages
+    assert "" == settings.pieces[3]

@@ -59,7 +59,7 @@ NEMOTRON = BackendSpec(
     ),
     max_delay=3.0,  # the longest look-ahead, twice: its chunk is full, and the next one due
     max_concurrent_calls=64,  # a pass over 64 streams costs a GPU little more than one
-    bounds={"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10},
+    bounds={"wer": 0.05, "word_start_median": 0.06, "word_start_bias": 0.06},
     preference=15,
     requires=dict.fromkeys(("torch", "transformers"), "pip install wlk-nemotron"),
 )

@@ -165,15 +165,17 @@ def test_keyterms_are_favoured_in_their_own_stream(beam):
 
 
 def test_a_keyterm_decides_between_two_words_at_once(beam):
-    """Half of a "one" and half of a "nine" is whichever of them is expected."""
+    """Of a "one" over a "nine" the expected one is recognised more often."""
     one, nine = (connected_digits(1, seed=0, digits=(digit,)).audio for digit in (1, 9))
     length = min(len(one), len(nine))
-    both = (one[:length] + nine[:length]) / 2
-    heard = [
-        [token.text for token in transcript(beam, both, keyterms=term)] for term in ("one", "nine")
-    ]
+    heard = {"one": [], "nine": []}
+    for share in (0.5, 0.58, 0.65, 0.72):
+        both = np.float32(share) * one[:length] + np.float32(1 - share) * nine[:length]
+        for term, words in heard.items():
+            words += [token.text for token in transcript(beam, both, keyterms=term)]
 
-    assert [["one"], ["nine"]] == heard
+    assert heard["one"].count("one") > heard["nine"].count("one")
+    assert heard["nine"].count("nine") > heard["one"].count("nine")
 
 
 @pytest.mark.parametrize(

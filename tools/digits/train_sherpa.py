@@ -53,7 +53,7 @@ SPURIOUS = 0.08  # of the words come after a space that stands for nothing
 CORRUPTED = 0.05  # of the pieces in the context are other ones
 IGNORED = -100
 BATCH_SECONDS = 20.0
-LONG_FROM = 0.6  # share of a course after which long streams come
+LONG_FROM = 0.6  # share of a course after which streams as long as segments in use come
 
 _OPTIONS = kaldi_native_fbank.FbankOptions()  # those of sherpa-onnx
 _OPTIONS.frame_opts.dither = 0.0
@@ -138,8 +138,8 @@ def draw_step(mixer: Mixer, clock: Clock) -> TransducerBatch:
     """Draw the batch of a step: short streams first, later long ones too."""
     rng = mixer.rng
     is_late = not clock.plan.from_scratch or clock.progress() > LONG_FROM
-    seconds = rng.uniform(9, 20) if is_late and happens(0.3, rng) else rng.uniform(2.5, 6)
-    mixtures = [mixer.draw(seconds) for _ in range(max(round(BATCH_SECONDS / seconds), 2))]
+    seconds = rng.uniform(9, 28) if is_late and happens(0.4, rng) else rng.uniform(2.5, 7)
+    mixtures = [mixer.draw(seconds) for _ in range(max(round(BATCH_SECONDS / seconds), 1))]
     longest = max(len(mixture.audio) for mixture in mixtures) + TAIL_SAMPLES
     mels = [fbank(np.pad(m.audio, (0, longest - len(m.audio)))) for m in mixtures]
     frames = (len(mels[0]) - 11) // STRIDE

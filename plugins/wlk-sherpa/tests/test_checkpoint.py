@@ -70,6 +70,17 @@ def test_other_kinds_are_known_by_files_and_metadata(tmp_path, names, values, ki
     assert names == [path.name for path in checkpoint.files.values()]
 
 
+def test_the_longest_left_context_is_taken(checkpoint):
+    """As in repositories that have the same weights more than once."""
+    for role in ("encoder", "decoder", "joiner"):
+        for left in ("left-64", "left-128"):
+            shutil.copy(checkpoint / f"{role}.onnx", checkpoint / f"{role}-chunk-16-{left}.onnx")
+        (checkpoint / f"{role}.onnx").unlink()
+    names = [path.name for path in read_checkpoint(checkpoint).files.values()]
+
+    assert 3 == len(names) == sum("left-128" in name for name in names)
+
+
 def test_int8_is_taken_where_it_is_wanted(checkpoint):
     """A decoder in float32 goes with an encoder in int8, as in published models."""
     for role in ("encoder", "joiner"):
@@ -99,7 +110,6 @@ def append(name, content):
         (lambda d: (d / "joiner.onnx").rename(d / "other.bin"), "as a paraformer, declares no"),
         (lambda d: [path.unlink() for path in d.glob("*.onnx")], "holds no"),
         (lambda d: (d / "encoder.onnx").rename(d / "x.onnx"), "found decoder.onnx, joiner.onnx, x"),
-        (lambda d: shutil.copy(d / "encoder.onnx", d / "encoder-2.onnx"), "several models"),
         (lambda d: (d / "encoder.onnx").write_bytes(b"\xff" * 99), "not an ONNX model"),
         (append("encoder.onnx", metadata(model_type="whisper")), "declares the model_type whisper"),
         (append("encoder.onnx", metadata(T="")), "no number as T, which sherpa-onnx needs"),
@@ -108,7 +118,7 @@ def append(name, content):
         (lambda d: (d / "tokens.txt").write_text("a b 1\n"), "a token and its id on every line"),
         (append("joiner.onnx", b"\x00"), "sherpa-onnx could not load"),
     ],
-    ids=["Paraformer", "no model", "no encoder", "two models", "garbage", "type", "no size",
+    ids=["Paraformer", "no model", "no encoder", "garbage", "type", "no size",
          "a negative size", "vocabulary", "tokens", "ONNX Runtime's refusal"],
 )  # fmt: skip
 def test_what_sherpa_onnx_cannot_read_is_refused_before(checkpoint, change, message, capfd):

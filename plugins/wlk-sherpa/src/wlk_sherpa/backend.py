@@ -70,7 +70,8 @@ def load(
         raise ModelNotFoundError(
             f"sherpa-onnx could not load {directory}: {error}; pull the model again"
         ) from error
-    logger.info("%s: steps of %d samples", directory, engine.chunk_samples)
+    names = ", ".join(path.name for path in checkpoint.files.values())
+    logger.info("%s: %s, in steps of %d samples", directory, names, engine.chunk_samples)
 
     def open_stream(
         engine: SherpaEngine, config: StreamConfig, calls: EngineCalls

@@ -188,18 +188,23 @@ def _files(directory: Path, dtype: str) -> tuple[str, dict[str, Path]]:
 
 
 def _file(directory: Path, pattern: str, dtype: str) -> Path | None:
-    """Return the file in the arithmetic *dtype*, else the other; None where there is neither."""
-    paths = sorted(directory.glob(pattern))
+    """
+    Return the file in the arithmetic *dtype*, else the other; None where there is neither.
+
+    Some repositories have the same weights with several left contexts, "...-left-64.onnx" and
+    "...-left-128.onnx".  The longest is taken, which is the most accurate.
+    """
+    paths = sorted(directory.glob(pattern), key=_numbers)
     int8 = [path for path in paths if ".int8." in path.name]
     float32 = [path for path in paths if path not in int8]
     # Published models in int8 have decoders in float32, which are as small.
     wanted = (int8 or float32) if dtype == "int8" else (float32 or int8)
-    if len(wanted) > 1:
-        raise ModelNotFoundError(
-            f"{directory} holds several models ({', '.join(path.name for path in wanted)}); put "
-            "the files of one into a directory of its own"
-        )
-    return wanted[0] if wanted else None
+    return wanted[-1] if wanted else None
+
+
+def _numbers(path: Path) -> tuple[list[int], str]:
+    """Return the numbers in a name, to sort by, and the name where they are equal."""
+    return [int(number) for number in re.findall(r"\d+", path.name)], path.name
 
 
 def _require(keys: str, metadata: Mapping[str, str], path: Path, kind: str) -> None:

@@ -62,9 +62,16 @@ SHERPA = BackendSpec(
         "zipformer-zh-en": "csukuangfj/sherpa-onnx-streaming-zipformer-bilingual-zh-en-2023-02-20",
     },
     default_model="zipformer-en",
-    model_files=("*.onnx", "tokens.txt", "bpe.vocab|bpe.model", "wlk.json"),
+    model_files=(
+        "*encoder*left-128*.onnx|*encoder*.onnx|*model*.onnx|*ctc*.onnx",
+        "*decoder*left-128*.onnx|*decoder*.onnx",
+        "*joiner*left-128*.onnx|*joiner*.onnx",
+        "tokens.txt",
+        "bpe.vocab|bpe.model",
+        "wlk.json",
+    ),
     max_delay=2.0,  # a step, its look-ahead, and the pieces of a word
-    bounds={"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10},
+    bounds={"wer": 0.05, "word_start_median": 0.05, "word_start_bias": 0.05},
     max_concurrent_calls=32,  # a run of 32 streams costs a fraction of 32 runs
     preference=15,
     requires={"sherpa-onnx": "pip install wlk-sherpa"},

@@ -19,7 +19,10 @@ SHERPA = BackendSpec(
     summary="streaming transducers, CTC and Paraformer on sherpa-onnx: any CPU",
     load="wlk_sherpa.backend:load",
     options=(
-        standard_options.dtype("float32", "int8"),
+        attrs.evolve(
+            standard_options.dtype("float32", "int8"),
+            help="arithmetic of the files that are taken; auto takes float32 where it is there",
+        ),
         attrs.evolve(
             standard_options.BEAM_SIZE,
             default=1,

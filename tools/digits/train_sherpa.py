@@ -221,7 +221,7 @@ def measure(
 
 def main() -> None:
     """Read the arguments, start the process that draws batches, train."""
-    arguments = course_parser(__doc__, minutes=40.0, rate=3e-3).parse_args()
+    arguments = course_parser(__doc__, minutes=10.0, rate=3e-3).parse_args()
     clock = Clock(begin(arguments))
     model = Transducer.load(arguments.init) if arguments.init else Transducer()
     head = nn.Linear(model.joint, NOTHING + 1)

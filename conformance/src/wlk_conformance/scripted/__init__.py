@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wlk_conformance.scripted.backend import DIGIT_WORDS, ScriptedBackend, ScriptedEngine
-    from wlk_conformance.scripted.native import END_OF_TEXT_ID
     from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 
-__all__ = ["DIGIT_WORDS", "END_OF_TEXT_ID", "SCRIPTED_SPEC", "ScriptedBackend", "ScriptedEngine"]
+__all__ = ["DIGIT_WORDS", "SCRIPTED_SPEC", "ScriptedBackend", "ScriptedEngine"]
 
 # Loaded on first use, because the plugin module lives in this package and must not bring numpy.
-_MODULES = ("plugin", "native", "backend")
+_MODULES = ("plugin", "backend")
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,6 @@ DELAY_STEPS = 6  # 0.48 s, a usual delay of models with delayed streams
 CONTEXT_PIECES = 96  # the decoder ends its text by itself after so many pieces
 LOOP_TIMES, LOOP_PIECES = 6, 12  # so many repeats of an n-gram of so many pieces are a loop
 MEL_FRAMES = 8  # in a step, 100 a second
-END_OF_TEXT_ID = 511  # coded token that ends the text of a decoder which has such a token
 PIECE_BYTES = 2  # a Chinese or Thai character takes 3, so no piece of one is a character
 
 _HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
@@ -93,8 +92,8 @@ def decode_step(
     Return the pieces of the step that lies DELAY_STEPS back, and the next state.
 
     A word begins in the step in which its first half cell is complete, and its last piece comes in
-    the one in which it ends.  END_OF_TEXT marks where the decoder ended its text: at such a token
-    in the audio, when its context is full, or when it detected a loop.
+    the one in which it ends.  END_OF_TEXT marks where the decoder ended its text: when its context
+    is full, or when it detected a loop.
     """
     in_view = np.concatenate([state.audio[CELL_SAMPLES:], audio])
     view_start = (state.steps - _STEPS + 1) * CELL_SAMPLES  # in samples of the utterance
@@ -104,20 +103,19 @@ def decode_step(
         origin, end = token.origin + view_start, token.end + view_start
         if origin <= -_HALF_CELL or end - origin < _HALF_CELL:
             continue  # cut in two by the utterance's start or end: recognised on the other side
-        if token.id != END_OF_TEXT_ID and token.id > len(vocabulary):
+        if token.id > len(vocabulary):
             continue
-        is_end_of_text = token.id == END_OF_TEXT_ID
-        pieces = (END_OF_TEXT,) if is_end_of_text else split_word(vocabulary[token.id - 1])
+        pieces = split_word(vocabulary[token.id - 1])
         if step_start < origin + _HALF_CELL <= step_start + CELL_SAMPLES:
-            events.append((origin + _HALF_CELL, pieces if is_end_of_text else pieces[:-1]))
-        if step_start < end <= step_start + CELL_SAMPLES and not is_end_of_text:
+            events.append((origin + _HALF_CELL, pieces[:-1]))
+        if step_start < end <= step_start + CELL_SAMPLES:
             events.append((end, pieces[-1:]))
     pieces = tuple(piece for _, group in sorted(events, key=itemgetter(0)) for piece in group)
     emitted = state.emitted
     output: list[Piece] = []
     for piece in pieces:
         output.append(piece)
-        emitted = () if piece is END_OF_TEXT else (*emitted, piece.data)
+        emitted = (*emitted, piece.data)
         is_loop = find_loop(emitted, times=LOOP_TIMES, longest=LOOP_PIECES)
         if len(emitted) == CONTEXT_PIECES or is_loop:
             output.append(END_OF_TEXT)

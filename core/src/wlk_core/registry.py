@@ -9,6 +9,7 @@ from itertools import chain
 import os
 from pathlib import Path
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
 _UNKNOWN = "unknown"
+_IMPORTING = threading.RLock()  # held while a plugin is imported, which may load another one
 
 _KINDS = {  # what each hook returns
     "wlk_backends": "backend",
@@ -268,8 +270,9 @@ class Registry:
         if info.commands:
             return info
         if point not in self._loaded:
-            # Standard output carries the caller's results, whatever a plugin prints at import.
-            with redirect_stdout(sys.stderr):
+            # Standard output carries the caller's results, whatever a plugin prints at import.  One
+            # at a time: of two that overlap, the last to end would leave it redirected for good.
+            with _IMPORTING, redirect_stdout(sys.stderr):
                 try:
                     self._loaded[point] = _read(info, point.load())
                 # A plugin may raise anything at import, and some exit where a device is missing.

@@ -249,6 +249,11 @@ class SilenceGate:
         self._is_silent = False  # whether a silence is certain
         self._silence_start = 0
 
+    @property
+    def is_used(self) -> bool:
+        """Whether audio was pushed or skipped: another stream would begin in the middle of it."""
+        return self._position > 0 or len(self._audio) > 0
+
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:
         """
         Append valid audio, float32[n] with n >= 0; return the events that became certain by it.

@@ -248,6 +248,27 @@ def test_an_engine_that_fails_for_good_is_one_line(transcribe, recording, toy_en
     assert all("out of memory" in line for line in lines)
 
 
+def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(
+    transcribe, recording, toy_engine, monkeypatch
+):
+    """As with a server that is full for a moment: the file has its line, and the next is tried."""
+    answers = iter([RuntimeError("no place is free")])
+    open_stream = toy_engine.open_stream
+
+    def full(*arguments):
+        for error in answers:
+            raise error
+        return open_stream(*arguments)
+
+    monkeypatch.setattr(toy_engine, "open_stream", full)
+
+    done = transcribe(recording("a.wav", 1), recording("b.wav", 2))
+
+    assert (done.status, done.out) == (1, "two\n")
+    assert "a.wav" in done.err
+    assert "no place is free" in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "text", "status"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import re
 import sys
@@ -28,6 +29,20 @@ def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
     assert site.registry().spec("toy").name == "toy"
     assert "wlk_toy_plugin" in sys.modules
     assert "wlk_other_plugin" not in sys.modules
+
+
+def test_imports_in_two_threads_leave_standard_output_as_it_was(site: Any) -> None:
+    """Each import redirects what is printed, and the last one to end restores it."""
+    for name, seconds in (("first", 0.1), ("second", 0.2)):
+        code = f"__import__('time').sleep({seconds})\n@hookimpl\ndef wlk_backends():\n"
+        site.install(f"wlk-{name}", [name], f"{code}    yield spec('{name}')")
+    output = sys.stdout
+
+    with ThreadPoolExecutor() as threads:
+        found = list(threads.map(site.registry().spec, ("first", "second")))
+
+    assert [spec.name for spec in found] == ["first", "second"]
+    assert sys.stdout is output
 
 
 def test_several_entry_points_of_one_module_are_one_plugin(site: Any) -> None:

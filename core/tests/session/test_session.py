@@ -28,9 +28,11 @@ from wlk_core.session import (
     Failure,
     HypothesisChange,
     Lag,
+    Session,
     SilenceSpan,
     SpeechStarted,
 )
+from wlk_core.vad import SilenceGate
 
 
 def run(session, audio, chunk_seconds=0.5):
@@ -280,6 +282,15 @@ def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):
 
     assert tokens_of(events)
     assert isinstance(events[-1], End)
+
+
+def test_a_gate_is_for_one_session(open_stream, detector, speech):
+    """In a second one its pauses and endpoints would count from the beginning of the first."""
+    gate = SilenceGate(detector)
+    run(Session(open_stream(), gate=gate, encoding="f32le"), speech)
+
+    with pytest.raises(OptionError, match="expected a new gate"):
+        Session(open_stream(), gate=gate)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from wlk_core.cli.outputs import ArrayOutput, Output
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.cli.terminal import print_error, report
 from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format
-from wlk_core.errors import AudioFormatError, BackendError, WLKError
+from wlk_core.errors import AudioFormatError, BackendError, OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import AudioGap, Failure, Lag, Session
 from wlk_core.vad import silence_gate
@@ -82,7 +82,7 @@ def transcribe_files(
             target = Writer(form, results if path is None else Output(path))
             source = FileSource(file, chunk_seconds, is_spoken=is_spoken)
             outcome = Outcome(file=file, settings=settings)
-            status = Run(
+            status = _run(
                 choice,
                 backend,
                 source,
@@ -91,11 +91,25 @@ def transcribe_files(
                 view=view,
                 options=options,
                 translator=translator,
-            ).execute()
+            )
             has_failed |= status != 0
             if not status and not outcome.has_words:
                 print_error(f"{file}: no words were recognised by model {settings.model}")
     return int(has_failed)
+
+
+def _run(
+    choice: Choice, backend: Backend, source: FileSource, outcome: Outcome, **parts: Any
+) -> int:
+    try:
+        run = Run(choice, backend, source, outcome, **parts)
+    except OptionError:
+        raise  # it would be the same with every other recording
+    except WLKError as error:  # as of a server that is full
+        parts["view"].hide()
+        report(outcome.file, error)
+        return 1
+    return run.execute()
 
 
 def listen_to(

@@ -82,6 +82,8 @@ class Session:
         late = math.inf
         if skip_ticks_after is not None:
             late = _seconds("skip_ticks_after", skip_ticks_after)
+        if gate is not None and gate.is_used:  # its times would count from another stream
+            raise OptionError("expected a new gate, got that of another session; make one for each")
         self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model

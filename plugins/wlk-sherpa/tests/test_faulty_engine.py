@@ -1,0 +1,50 @@
+"""The conformance suite finds an engine that forgets what a stream of sherpa-onnx cannot undo."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from wlk_conformance.backend_under_test import find_backend
+from wlk_conformance.rules import rule_tests
+from wlk_conformance.runner import examine
+from wlk_conformance.suite import BackendConformance
+from wlk_sherpa.engine.engine import SherpaEngine
+
+
+def verdicts(rule: str) -> set[str]:
+    """Return the outcomes of the tests of *rule* on the digits."""
+    under_test = find_backend("sherpa", model="digits", rules=(rule,))
+    suite = BackendConformance()
+    outcomes = {
+        examine(declared, partial(test, suite), under_test).status
+        for declared, test in rule_tests(BackendConformance)
+        if declared.id == rule
+    }
+    under_test.close()
+    return outcomes
+
+
+RULES = ("ERR-02", "ISO-07")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_sound_engine_keeps_the_rules_of_its_twin(rule: str) -> None:
+    """So what the twin breaks is its fault."""
+    assert verdicts(rule) == {"pass"}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_stream_that_goes_on_from_a_changed_state_is_found(
+    monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    """A call that failed has changed its stream, which another attempt must not go on with."""
+    held = SherpaEngine._held
+    monkeypatch.setattr(
+        SherpaEngine,
+        "_held",
+        lambda self, request: request.held or held(self, request),
+    )
+
+    assert "fail" in verdicts(rule)

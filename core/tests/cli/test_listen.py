@@ -230,6 +230,7 @@ def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_
         (["--save", "a.txt", "--save", "./a.txt"], 2, "a.txt is given twice"),
         (["--input", "a.wav", "--save", "a.wav", "--force"], 2, "would overwrite the recording"),
         (["--input", "absent.wav"], 1, "absent.wav"),
+        (["--diarizer-option", "a=1"], 2, "needs a diarizer: --diarizer NAME"),
         (["--diarizer", "else"], 1, "no diarizer called 'else'; installed: none"),
         (["--vad-threshold", "0.4"], 2, "--no-vad excludes the options --vad-...; choose one"),
     ],

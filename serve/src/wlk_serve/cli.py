@@ -136,6 +136,8 @@ def serve(
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, read_keys  # noqa: PLC0415 -- as above
 
+    if diarizer_pairs and diarizer is None:
+        raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:

@@ -141,6 +141,8 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
+    if diarizer_pairs and diarizer is None:
+        raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
     targets = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
     choice = choose(registry_of(context), **flags)
     if file is None:  # what is absent is reported before a model is loaded

@@ -245,7 +245,7 @@ class ClientSession:
                 self._put(self._protocol.handle(event))
         except Exception:
             self.fail()
-            raise  # to the scheduler, which logs it
+            raise  # to the event loop, which logs it
         self._stop_if_over()
 
     def fail(self) -> None:

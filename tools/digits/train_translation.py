@@ -10,11 +10,11 @@ that a translation shows whether the decoder went on with the clause before.
 from __future__ import annotations
 
 import argparse
+import io
 import itertools
 import json
 from pathlib import Path
 import random
-import shutil
 import tempfile
 
 from ctranslate2.converters import TransformersConverter
@@ -63,18 +63,19 @@ def pairs(chance: random.Random) -> list[tuple[str, str]]:
 
 def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
     """Write a trained checkpoint of transformers, and its tokenizers, to *folder*."""
+    written = io.BytesIO()  # a file would contain its own path
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([text for pair in texts for text in pair]),
-        model_prefix=str(folder / "source"),
+        model_writer=written,
         vocab_size=128,
         character_coverage=1.0,
         normalization_rule_name="identity",
         hard_vocab_limit=False,
         minloglevel=2,
     )
-    (folder / "source.model").rename(folder / "source.spm")
-    shutil.copyfile(folder / "source.spm", folder / "target.spm")
-    pieces = sentencepiece.SentencePieceProcessor(str(folder / "source.spm"))
+    for name in ("source.spm", "target.spm"):
+        (folder / name).write_bytes(written.getvalue())
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
     names = [pieces.id_to_piece(i) for i in range(pieces.get_piece_size())]
     vocabulary = [EOS, UNKNOWN, *(name for name in names if name[:1] != "<"), PAD]
     ids = {piece: i for i, piece in enumerate(vocabulary)}

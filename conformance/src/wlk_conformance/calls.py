@@ -95,7 +95,7 @@ class Calls:
         Record a call of the backend while it runs.
 
         A forked copy of the process in which the call returns ends here, because it would go on as
-        a second suite.  What the call raises is Escaped where it is no Exception.
+        a second suite.  What the call raises is Escaped unless it is an Exception.
         """
         with self._lock:
             self._numbers += 1

@@ -113,7 +113,7 @@ class OnlineProcessor(Protocol):
         silence, or one that was noticed late, whose tokens come with the next Emission.
 
         Raises:
-            ClockError: the duration is not a number from 0 to MAX_STREAM_SECONDS; nothing was changed.
+            ClockError: the duration is not from 0 to MAX_STREAM_SECONDS; nothing was changed.
 
         """
         ...

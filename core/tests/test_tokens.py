@@ -21,9 +21,13 @@ def test_an_emission_unpacks_into_exactly_two_values():
     assert isinstance(EMISSION, tuple)
 
 
-def test_an_emission_equals_its_pair():
-    """It is that pair, with a value more."""
-    assert EMISSION == (TOKENS, 2.0) == attrs.evolve(EMISSION, stable_up_to=0.5)
+def test_emissions_are_equal_with_their_stable_time_and_each_equals_its_pair():
+    """Two emissions that differ in `stable_up_to` alone are different values."""
+    other = attrs.evolve(EMISSION, stable_up_to=0.5)
+
+    assert EMISSION != other
+    assert 2 == len({EMISSION, other, attrs.evolve(other, stable_up_to=0.9)})
+    assert EMISSION == (TOKENS, 2.0)
     assert hash(EMISSION) == hash((TOKENS, 2.0))
 
 
@@ -41,4 +45,4 @@ def test_an_emission_pickles():
     restored = pickle.loads(pickle.dumps(EMISSION))  # noqa: S301 -- our own bytes
 
     assert EMISSION == restored
-    assert EMISSION.stable_up_to == restored.stable_up_to
+    assert (TOKENS, 2.0) == tuple(restored)

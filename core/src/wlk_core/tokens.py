@@ -68,7 +68,7 @@ class Transcript:
         return self.tokens[-1].end if self.tokens else None
 
 
-@attrs.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, order=False)
 class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples allow no named slots
     """
     The result of one call of an online processor.
@@ -81,7 +81,7 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
 
         tokens, processed_up_to = stream.process_iter()
 
-    So it equals a pair of these values, whatever its `stable_up_to`.
+    So it equals a plain pair of these values, and another emission only with its `stable_up_to`.
     """
 
     committed: tuple[ASRToken, ...]
@@ -102,6 +102,10 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return the arguments with which pickle and copy make the same emission."""
         return attrs.astuple(self, recurse=False)
+
+    def __hash__(self) -> int:
+        """Hash the pair, which an emission equals."""
+        return super().__hash__()
 
 
 @attrs.frozen

@@ -95,7 +95,12 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         if rest >= COMPLETE_SECONDS:
             pauses.append((rest, len(words)))
         if not pauses and len(words) == 1:
-            return 1, stop
+            start = words[0].start
+            if start < earliest:
+                return 1, stop
+            # The end of the window may cut the word, so the next one begins in front of it.
+            begin = start - 1.5 * SEARCH_SECONDS
+            return 0, self._audio.quietest_sample(begin, start - SEARCH_SECONDS / 2)
         # A word that is longer than the last part is an alignment error: the cut is before it.
         _, count = max(pauses, default=(0.0, len(words) - 1))
         last, upcoming = words[count - 1], words[count:]

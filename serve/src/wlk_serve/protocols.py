@@ -18,7 +18,13 @@ import attrs
 import pluggy
 
 from wlk_core.vad import GateParameters
-from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.errors import (
+    RequestError,
+    as_request_error,
+    converted,
+    error_response,
+    invalid,
+)
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import StreamSettings
@@ -62,10 +68,12 @@ __all__ = [
     "TranscriptionRequest",
     "WebmDecoder",
     "as_request_error",
+    "converted",
     "error_response",
     "header_keys",
     "hookimpl",
     "installed_routes",
+    "invalid",
     "wlk_protocols",
 ]
 

@@ -156,7 +156,7 @@ def serve(
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
     from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
-    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
+    from wlk_serve.ops.running import Limits  # noqa: PLC0415 -- as above
     from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
 
     routes = installed_routes()

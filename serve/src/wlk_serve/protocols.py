@@ -238,16 +238,14 @@ class SocketRoute:
 @attrs.frozen(kw_only=True)
 class RecordingRoute:
     """
-    A POST whose body is a recording of any format, as that of a protocol's clients.
+    A POST whose body is a recording of any format; its address may be that of a WebSocket too.
+
+    The other attributes are those of a `SocketRoute`.
 
     Attributes:
-        protocol: its name in metrics and logs, of letters.
-        path: the address, which may be that of a WebSocket too.
         open: returns how the recording is transcribed, and what makes the JSON object of the answer
             from the identifier of the request, the words, and the seconds of audio; raises WLKError
             to refuse it before the body is read.
-        keys: returns the keys that a client offers, in the places where this protocol has them.
-        refuse: returns the response to an error.
 
     """
 

@@ -309,7 +309,13 @@ class Scheduler:
             attachment = min(waiting, key=lambda each: waiting[each][1])
             deadline, _ = waiting.pop(attachment)
             began = self._stepping[attachment] = self.clock()
-        events = _step(attachment.session)
+        try:
+            events = attachment.session.step()
+        except KeyboardInterrupt:
+            raise  # of the user's terminal, where the program calls `step`
+        except BaseException as error:
+            _LOGGER.warning("a session failed", exc_info=True)
+            events = attachment.session.fail(as_failure(error))
         now = self.clock()
         attachment.publish(events)  # before another thread may step the session
         with self.lock:
@@ -325,14 +331,3 @@ class Scheduler:
         if not attachment.is_spare:
             self._on_step(now - began)
         return True
-
-
-def _step(session: Stepped) -> list[Event]:
-    """Step *session*; an error becomes its final Failure and the End."""
-    try:
-        return session.step()
-    except KeyboardInterrupt:
-        raise  # of the user's terminal, where the program calls `step`
-    except BaseException as error:
-        _LOGGER.warning("a session failed", exc_info=True)
-        return session.fail(as_failure(error))

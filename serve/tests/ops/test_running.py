@@ -8,8 +8,7 @@ import attrs
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.limits import Limits
-from wlk_serve.ops.running import RunningSessions
+from wlk_serve.ops.running import Limits, RunningSessions
 
 
 @attrs.define(eq=False)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from wlk_serve.errors import RequestError
     from wlk_serve.http.admission import Admission
     from wlk_serve.models.service import Service
-    from wlk_serve.ops.limits import Limits
-    from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.ops.running import Limits, RunningSessions
     from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
 

@@ -12,19 +12,13 @@ from collections.abc import Callable, Iterable
 from importlib import metadata
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import attrs
 import pluggy
 
 from wlk_core.vad import GateParameters
-from wlk_serve.errors import (
-    RequestError,
-    as_request_error,
-    converted,
-    error_response,
-    invalid,
-)
+from wlk_serve.errors import RequestError, as_request_error, converted, error_response, invalid
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import StreamSettings
@@ -169,6 +163,19 @@ class Handshake:
     subprotocols: Sequence[str]
     secret: dict[str, Any] | None
     card: Callable[[object], ModelCard]
+
+    @classmethod
+    def of(
+        cls, connection: HTTPConnection, card: ModelCard, secret: dict[str, Any] | None = None
+    ) -> Self:
+        """Return what *connection* brings to a server of *card*."""
+        return cls(
+            headers=connection.headers,
+            query=connection.query_params,
+            subprotocols=connection.scope.get("subprotocols", ()),
+            secret=secret,
+            card=card.named,
+        )
 
 
 @attrs.frozen(kw_only=True)

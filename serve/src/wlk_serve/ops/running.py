@@ -55,7 +55,7 @@ class RunningSessions:
         self._limits = limits
         self._running: dict[ClientSession | Upload, str] = {}  # with their keys
         self._changed = asyncio.Event()
-        self.is_draining = False
+        self.is_draining = False  #: whether new sessions are refused, from a drain on
 
     def __len__(self) -> int:
         return len(self._running)
@@ -116,10 +116,6 @@ class RunningSessions:
             )
             for session in list(self._running):
                 session.close()
-
-    def reopen(self) -> None:
-        """Take new sessions again after a drain."""
-        self.is_draining = False
 
     async def _empty_within(self, seconds: float) -> bool:
         try:

@@ -94,7 +94,7 @@ class Replica:
         elif not is_draining and self._drain is not None:
             await self._drain
             self._drain = None
-            self.server.sessions.reopen()
+            self.server.sessions.is_draining = False
 
     async def check_health(self) -> None:
         """Let a short session come through; Ray replaces a replica where it does not."""

@@ -57,15 +57,7 @@ class SessionSockets:
         """Answer a WebSocket that was not accepted yet."""
         try:
             key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
-            opening = route.open(
-                Handshake(
-                    headers=socket.headers,
-                    query=socket.query_params,
-                    subprotocols=socket.scope.get("subprotocols", []),
-                    secret=secret,
-                    card=self._service.card.named,
-                )
-            )
+            opening = route.open(Handshake.of(socket, self._service.card, secret))
             if isinstance(opening, Resumption):
                 await self._resume(socket, opening, key_id)
                 return

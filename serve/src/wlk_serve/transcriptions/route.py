@@ -96,15 +96,7 @@ async def transcribe_body(
 
     """
     with uploading as upload, SpooledTemporaryFile(max_size=_MEMORY_BYTES) as spooled:
-        request, answer = route.open(
-            Handshake(
-                headers=http_request.headers,
-                query=http_request.query_params,
-                subprotocols=(),
-                secret=None,
-                card=service.card.named,
-            )
-        )
+        request, answer = route.open(Handshake.of(http_request, service.card))
         file = cast("BinaryIO", spooled)
         await upload.receiving(_spool(http_request, file, upload.limits.max_upload_bytes))
         transcript = Transcript(request, service.card.speaker_delay)

@@ -1,51 +1,26 @@
-"""What clients may use, the sessions that run, and how they end before a shutdown."""
+"""The sessions that run, and how they end before a shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
 import logging
-import math
 from typing import TYPE_CHECKING
-
-import attrs
 
 from wlk_serve.errors import RequestError, shutdown_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wlk_serve.http.admission import Limits
     from wlk_serve.sessions.session import ClientSession
     from wlk_serve.transcriptions.route import Upload
 
-__all__ = ["Limits", "RunningSessions"]
+__all__ = ["RunningSessions"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 30.0  # for the last words of all sessions
-
-
-@attrs.frozen(kw_only=True)
-class Limits:
-    """
-    What clients may use.
-
-    Attributes:
-        max_sessions: sockets and requests at a time.
-        max_sessions_per_key: of them, those of one key; infinity for no limit.
-        max_upload_bytes: the size of a form.
-        max_audio_seconds: the length of a recording; a small file may hold hours.
-        max_session_seconds: how long a socket may last.
-        idle_seconds: how long a client of a socket may send nothing.
-
-    """
-
-    max_sessions: int = 100
-    max_sessions_per_key: float = math.inf
-    max_upload_bytes: int = 1_000_000_000
-    max_audio_seconds: float = 12 * 3600.0
-    max_session_seconds: float = 6 * 3600.0
-    idle_seconds: float = 600.0
 
 
 class RunningSessions:

@@ -12,9 +12,8 @@ from wlk_core.config import choose_settings
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_serve.app import Server
-from wlk_serve.http.admission import Admission, read_keys
+from wlk_serve.http.admission import Admission, Limits, read_keys
 from wlk_serve.models.service import loaded_service
-from wlk_serve.ops.running import Limits
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wlk_core.session.events import Event
+    from wlk_serve.http.admission import Limits
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
-    from wlk_serve.ops.running import Limits
     from wlk_serve.protocols import Message, Opening
 
 __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from wlk_serve.errors import RequestError
-    from wlk_serve.http.admission import Admission
+    from wlk_serve.http.admission import Admission, Limits
     from wlk_serve.models.service import Service
-    from wlk_serve.ops.running import Limits, RunningSessions
+    from wlk_serve.ops.running import RunningSessions
     from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
 
+    from wlk_serve.http.admission import Limits
     from wlk_serve.models.service import Service
     from wlk_serve.ops.metrics import Metrics
-    from wlk_serve.ops.running import Limits
     from wlk_serve.protocols import RecordingRoute
     from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
 

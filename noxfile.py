@@ -304,6 +304,8 @@ def plugin(session: nox.Session, name: str) -> None:
     names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in required}
     parts = sorted(f"plugins/{part}" for part in PLUGINS if part in names - {name})
     sources = _sources("core", "conformance", *parts)
+    if "wlk-serve" in names:
+        sources += _sources("serve")
     extras = tuple(extra for extra in EXTRAS[name] if extra not in TORCH_EXTRAS)
     chosen = _editable(ROOT / "plugins" / name, extras)
     session.install(*_group("test"), *sources, *chosen)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # docs/architecture.md has what is in each of them.
 DECLARATIONS = {"plugin", "options", "models", "languages"}
-FILES = {"__init__.py", "checkpoint.py", "backend.py", "py.typed"}
+FILES = {"__init__.py", "checkpoint.py", "backend.py", "routes.py", "py.typed"}
 FILES |= {f"{name}.py" for name in DECLARATIONS}
 FOREIGN = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}  # may import a framework
 ROOMS = FOREIGN | {"engine", "digits", "heads", "realtime"}

@@ -22,8 +22,7 @@ from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, error_response
-from wlk_serve.http.admission import Admission, header_keys, parse_secret_request
-from wlk_serve.ops.limits import Limits
+from wlk_serve.http.admission import Admission, Limits, header_keys, parse_secret_request
 from wlk_serve.ops.running import RunningSessions
 from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute, installed_routes
 from wlk_serve.realtime.config import default_config, model_name, update_config

@@ -134,7 +134,7 @@ def serve(
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
-    from wlk_serve.http.admission import Admission, read_keys  # noqa: PLC0415 -- as above
+    from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
     if diarizer_pairs and diarizer is None:
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
@@ -156,7 +156,6 @@ def serve(
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
     from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
-    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
     from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
 
     routes = installed_routes()

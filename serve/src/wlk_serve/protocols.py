@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from importlib import metadata
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import attrs
 import pluggy
 
 from wlk_core.vad import GateParameters
-from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.errors import RequestError, as_request_error, converted, error_response, invalid
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import StreamSettings
@@ -62,10 +62,12 @@ __all__ = [
     "TranscriptionRequest",
     "WebmDecoder",
     "as_request_error",
+    "converted",
     "error_response",
     "header_keys",
     "hookimpl",
     "installed_routes",
+    "invalid",
     "wlk_protocols",
 ]
 
@@ -162,6 +164,19 @@ class Handshake:
     secret: dict[str, Any] | None
     card: Callable[[object], ModelCard]
 
+    @classmethod
+    def of(
+        cls, connection: HTTPConnection, card: ModelCard, secret: dict[str, Any] | None = None
+    ) -> Self:
+        """Return what *connection* brings to a server of *card*."""
+        return cls(
+            headers=connection.headers,
+            query=connection.query_params,
+            subprotocols=connection.scope.get("subprotocols", ()),
+            secret=secret,
+            card=card.named,
+        )
+
 
 @attrs.frozen(kw_only=True)
 class Opening:
@@ -230,16 +245,14 @@ class SocketRoute:
 @attrs.frozen(kw_only=True)
 class RecordingRoute:
     """
-    A POST whose body is a recording of any format, as that of a protocol's clients.
+    A POST whose body is a recording of any format; its address may be that of a WebSocket too.
+
+    The other attributes are those of a `SocketRoute`.
 
     Attributes:
-        protocol: its name in metrics and logs, of letters.
-        path: the address, which may be that of a WebSocket too.
         open: returns how the recording is transcribed, and what makes the JSON object of the answer
             from the identifier of the request, the words, and the seconds of audio; raises WLKError
             to refuse it before the body is read.
-        keys: returns the keys that a client offers, in the places where this protocol has them.
-        refuse: returns the response to an error.
 
     """
 

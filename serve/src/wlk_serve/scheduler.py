@@ -82,7 +82,7 @@ class Attachment:
     is_spare: bool
     lane: int  #: which threads step it
     _scheduler: Scheduler
-    _on_events: Callable[[list[Event]], object]
+    on_events: Callable[[list[Event]], object]
     due_times: DueTimes
     _audio_time: float  # of the session when it was notified last
     is_detached: bool = False
@@ -110,15 +110,6 @@ class Attachment:
         ``await asyncio.to_thread(attachment.detach)``.
         """
         self._scheduler.drop(self, waits=True)
-
-    def publish(self, events: list[Event]) -> None:
-        """Hand *events* to the consumer."""
-        if events and not self.is_detached:
-            try:
-                self._on_events(events)
-            except Exception:  # as of an event loop that is closed
-                _LOGGER.exception("the callback of a session raised; the session is detached")
-                self._scheduler.drop(self, waits=False)
 
 
 class Scheduler:
@@ -309,9 +300,20 @@ class Scheduler:
             attachment = min(waiting, key=lambda each: waiting[each][1])
             deadline, _ = waiting.pop(attachment)
             began = self._stepping[attachment] = self.clock()
-        events = _step(attachment.session)
+        try:
+            events = attachment.session.step()
+        except KeyboardInterrupt:
+            raise  # of the user's terminal, where the program calls `step`
+        except BaseException as error:
+            _LOGGER.warning("a session failed", exc_info=True)
+            events = attachment.session.fail(as_failure(error))
         now = self.clock()
-        attachment.publish(events)  # before another thread may step the session
+        if events and not attachment.is_detached:  # before another thread may step the session
+            try:
+                attachment.on_events(events)
+            except Exception:  # as of an event loop that is closed
+                _LOGGER.exception("the callback of a session raised; the session is detached")
+                self.drop(attachment, waits=False)
         with self.lock:
             del self._stepping[attachment]
             self._step_ended.notify_all()
@@ -325,14 +327,3 @@ class Scheduler:
         if not attachment.is_spare:
             self._on_step(now - began)
         return True
-
-
-def _step(session: Stepped) -> list[Event]:
-    """Step *session*; an error becomes its final Failure and the End."""
-    try:
-        return session.step()
-    except KeyboardInterrupt:
-        raise  # of the user's terminal, where the program calls `step`
-    except BaseException as error:
-        _LOGGER.warning("a session failed", exc_info=True)
-        return session.fail(as_failure(error))

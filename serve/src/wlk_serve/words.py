@@ -92,12 +92,11 @@ def segment_record(line: TextLine) -> dict[str, Any]:
     }
 
 
-def span_record(tokens: Iterable[ASRToken]) -> dict[str, float]:
+def span_record(tokens: Sequence[ASRToken]) -> dict[str, float]:
     """Return start and end of *tokens* in seconds; empty for no tokens."""
-    found = list(tokens)
-    if not found:
+    if not tokens:
         return {}
-    start, end = min(token.start for token in found), max(token.end for token in found)
+    start, end = min(token.start for token in tokens), max(token.end for token in tokens)
     return {"start": round_seconds(start), "end": round_seconds(end)}
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from wlk_serve.ops.limits import Limits
+from wlk_serve.http.admission import Limits
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.protocols import Opening
 from wlk_serve.realtime.config import default_config

@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 from wlk_conformance.testing import CodedToken, encode, script_words
 from wlk_core.registry import Registry
 from wlk_serve import protocols
+from wlk_serve.http.admission import Limits
 from wlk_serve.http.server import bound_sockets
-from wlk_serve.ops.limits import Limits
 from wlk_serve.protocols import TcpRoute, installed_routes
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,4 +1,4 @@
-"""Who may use the server: keys and client secrets, the Origin of browsers, the Host."""
+"""Who may use the server, by key, client secret, Origin and Host, and how much of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 import os
 import secrets
 import time
@@ -23,7 +24,7 @@ from wlk_serve.errors import RequestError, converted, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "header_keys", "parse_secret_request", "read_keys"]
+__all__ = ["Admission", "Limits", "header_keys", "parse_secret_request", "read_keys"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
@@ -60,6 +61,29 @@ def header_keys(headers: Mapping[str, str]) -> list[str]:
     return keys + [
         name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
     ]
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """
+    What clients may use.
+
+    Attributes:
+        max_sessions: sockets and requests at a time.
+        max_sessions_per_key: of them, those of one key; infinity for no limit.
+        max_upload_bytes: the size of a form.
+        max_audio_seconds: the length of a recording; a small file may hold hours.
+        max_session_seconds: how long a socket may last.
+        idle_seconds: how long a client of a socket may send nothing.
+
+    """
+
+    max_sessions: int = 100
+    max_sessions_per_key: float = math.inf
+    max_upload_bytes: int = 1_000_000_000
+    max_audio_seconds: float = 12 * 3600.0
+    max_session_seconds: float = 6 * 3600.0
+    idle_seconds: float = 600.0
 
 
 @attrs.frozen(kw_only=True)

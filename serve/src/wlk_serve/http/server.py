@@ -212,11 +212,10 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
             reason = error.strerror or error
             if error.errno == errno.EADDRINUSE:
                 reason = "another program uses it"
-            message = (
+            raise WLKError(
                 f"cannot listen on port {port} of {host}: {reason}; choose others with --host, "
                 "--port, or port 0 for any that is free"
-            )
-            raise WLKError(message) from error
+            ) from error
         yield sockets
 
 

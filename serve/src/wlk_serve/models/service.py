@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 import logging
 import math
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["Service", "loaded_service"]
 
 _LOGGER = logging.getLogger(__name__)
-
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
 _MAX_OPENINGS = 100  # a stream may be opened at another machine; as many as sessions by default
@@ -188,12 +187,10 @@ class Service:
         self.card = attrs.evolve(self.card, spec=spec)
 
     def _can(self, task: str, language: str | None) -> bool:
-        with ExitStack() as parts:
-            try:
-                self._processor(parts, task, language, self._stream_options)
-            except OptionError:
-                return False
-        return True
+        with suppress(OptionError), ExitStack() as parts:
+            self._processor(parts, task, language, self._stream_options)
+            return True
+        return False
 
     async def open_stream(
         self,
@@ -215,19 +212,17 @@ class Service:
 
         """
 
-        def make() -> ServedStream:
+        def make(parts: ExitStack) -> Session:
             options = self._options(settings)
-            with ExitStack() as parts:
-                session = Session(
-                    self._processor(parts, "transcribe", settings.language, options),
-                    gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
-                    diarizer=self._diarizer(parts) if has_speakers else None,
-                    translator=self._translator(parts, settings),
-                    encoding=settings.encoding,
-                    rate=settings.rate,
-                    max_backlog_seconds=_MAX_BACKLOG_SECONDS,
-                )
-                return ServedStream(session, parts.pop_all(), self._close_later)
+            return Session(
+                self._processor(parts, "transcribe", settings.language, options),
+                gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
+                diarizer=self._diarizer(parts) if has_speakers else None,
+                translator=self._translator(parts, settings),
+                encoding=settings.encoding,
+                rate=settings.rate,
+                max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+            )
 
         return await self._opened(make, on_events)
 
@@ -245,17 +240,15 @@ class Service:
 
         """
 
-        def make() -> ServedStream:
+        def make(parts: ExitStack) -> RecordingSession:
             options = self.card.spec.recording_options(self._options(request))
-            with ExitStack() as parts:
-                session = Session(
-                    self._processor(parts, request.task, request.language, options),
-                    gate=silence_gate(),
-                    diarizer=self._diarizer(parts) if request.has_speakers else None,
-                )
-                pieces = parts.enter_context(closing(decode_file(file)))
-                recording = RecordingSession(session, pieces, use)
-                return ServedStream(recording, parts.pop_all(), self._close_later)
+            session = Session(
+                self._processor(parts, request.task, request.language, options),
+                gate=silence_gate(),
+                diarizer=self._diarizer(parts) if request.has_speakers else None,
+            )
+            pieces = parts.enter_context(closing(decode_file(file)))
+            return RecordingSession(session, pieces, use)
 
         found: asyncio.Queue[list[Event]] = asyncio.Queue()
         stream = await self._opened(
@@ -274,14 +267,15 @@ class Service:
 
     async def _opened(
         self,
-        make: Callable[[], ServedStream],
+        make: Callable[[ExitStack], Session | RecordingSession],
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
         is_spare: bool = False,
     ) -> ServedStream:
+        """Return the stream of the session that *make* returns, with the parts on its stack."""
         # A call that has begun cannot be interrupted: what it returns after its task was cancelled
         # is closed.
-        opening = self._openers.submit(_guarded, make)
+        opening = self._openers.submit(self._made, make)
         try:
             stream = await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -300,6 +294,15 @@ class Service:
         stream.notify = attachment.notify
         stream.parts.callback(attachment.detach)  # before the other parts are closed
         return stream
+
+    def _made(self, make: Callable[[ExitStack], Session | RecordingSession]) -> ServedStream:
+        try:
+            with ExitStack() as parts:
+                return ServedStream(make(parts), parts.pop_all(), self._close_later)
+        except WLKError:
+            raise
+        except BaseException as error:
+            raise as_failure(error) from error
 
     def _diarizer(self, parts: ExitStack) -> Diarizer | None:
         if self._new_diarizer is None:
@@ -383,15 +386,6 @@ class Service:
     def _close_later(self, close: Callable[[], object]) -> None:
         """Call *close* in a thread, and log what it raises: nothing waits for it."""
         self._closers.submit(close).add_done_callback(_log_failure)
-
-
-def _guarded(make: Callable[[], ServedStream]) -> ServedStream:
-    try:
-        return make()
-    except WLKError:
-        raise
-    except BaseException as error:
-        raise as_failure(error) from error
 
 
 def _close_result(opening: Future[ServedStream]) -> None:

@@ -1,1 +1,1 @@
-"""Limits, metrics, and the sessions that run."""
+"""Metrics, and the sessions that run."""

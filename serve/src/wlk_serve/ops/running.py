@@ -12,7 +12,7 @@ from wlk_serve.errors import RequestError, shutdown_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wlk_serve.ops.limits import Limits
+    from wlk_serve.http.admission import Limits
     from wlk_serve.sessions.session import ClientSession
     from wlk_serve.transcriptions.route import Upload
 
@@ -30,7 +30,7 @@ class RunningSessions:
         self._limits = limits
         self._running: dict[ClientSession | Upload, str] = {}  # with their keys
         self._changed = asyncio.Event()
-        self.is_draining = False
+        self.is_draining = False  #: whether new sessions are refused, from a drain on
 
     def __len__(self) -> int:
         return len(self._running)
@@ -91,10 +91,6 @@ class RunningSessions:
             )
             for session in list(self._running):
                 session.close()
-
-    def reopen(self) -> None:
-        """Take new sessions again after a drain."""
-        self.is_draining = False
 
     async def _empty_within(self, seconds: float) -> bool:
         try:

@@ -9,20 +9,24 @@ wlk-serve on Ray Serve: the same addresses, on as many replicas as the sessions 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wlk_serve.ray.settings import ReplicaSettings
-
-if TYPE_CHECKING:
-    from wlk_serve.ray.application import build
 
 __all__ = ["ReplicaSettings", "build"]
 
 
-def __getattr__(name: str) -> Any:
-    """Import Ray when the application is built, so that its settings need no Ray."""
-    if name == "build":
-        from wlk_serve.ray.application import build  # noqa: PLC0415 -- as above
+def build(arguments: dict[str, Any]) -> Any:
+    """
+    Return the application for `serve run` and for the `import_path` of a YAML file.
 
-        return build
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Args:
+        arguments: the attributes of `ReplicaSettings`; numbers and lists may be text.
+
+    Raises:
+        OptionError: an unknown argument, or a value that does not fit.
+
+    """
+    from wlk_serve.ray.application import deployed  # noqa: PLC0415 -- settings need no Ray
+
+    return deployed(ReplicaSettings.parse(arguments))

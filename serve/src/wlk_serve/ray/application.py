@@ -12,15 +12,15 @@ from wlk_core.config import choose_settings
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_serve.app import Server
-from wlk_serve.http.admission import Admission, read_keys
+from wlk_serve.http.admission import Admission, Limits, read_keys
 from wlk_serve.models.service import loaded_service
-from wlk_serve.ops.limits import Limits
-from wlk_serve.ray.settings import ReplicaSettings
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
-__all__ = ["Replica", "build"]
+    from wlk_serve.ray.settings import ReplicaSettings
+
+__all__ = ["Replica", "deployed"]
 
 _FILL = 0.7  # of the sessions of a replica, so that a new one has a place while another starts
 _SPARE_REQUESTS = 16  # of a replica that is full, so that it answers 503 itself, and health checks
@@ -38,12 +38,7 @@ async def _forward(scope: Scope, receive: Receive, send: Send) -> None:
     await replica.server.app(scope, receive, send)
 
 
-def _application() -> ASGIApp:
-    """Return what Ray gives requests to; it calls this before there is a replica."""
-    return _forward
-
-
-@serve.ingress(_application)
+@serve.ingress(lambda: _forward)  # called before there is a replica
 class Replica:
     """
     The loaded model and its sessions.
@@ -98,7 +93,7 @@ class Replica:
         elif not is_draining and self._drain is not None:
             await self._drain
             self._drain = None
-            self.server.sessions.reopen()
+            self.server.sessions.is_draining = False
 
     async def check_health(self) -> None:
         """Let a short session come through; Ray replaces a replica where it does not."""
@@ -110,18 +105,8 @@ class Replica:
             self._loaded.close()
 
 
-def build(arguments: dict[str, Any]) -> serve.Application:
-    """
-    Return the application for `serve run` and for the `import_path` of a YAML file.
-
-    Args:
-        arguments: the attributes of `ReplicaSettings`; numbers and lists may be text.
-
-    Raises:
-        OptionError: an unknown argument, or a value that does not fit.
-
-    """
-    settings = ReplicaSettings.parse(arguments)
+def deployed(settings: ReplicaSettings) -> serve.Application:
+    """Return the application of replicas with *settings*."""
     deployment = serve.deployment(
         Replica,
         name="wlk",

@@ -11,7 +11,6 @@ from wlk_serve.errors import converted, invalid
 from wlk_serve.protocols import Opening, Resumption, SocketRoute, hookimpl
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.realtime.translations import ROUTE as TRANSLATIONS
 
 if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake
@@ -52,5 +51,5 @@ def _open(handshake: Handshake) -> Opening | Resumption:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute]:
-    """Return OpenAI's WebSockets."""
-    return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open), TRANSLATIONS]
+    """Return the WebSocket of OpenAI's transcriptions."""
+    return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open)]

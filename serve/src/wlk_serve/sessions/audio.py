@@ -282,11 +282,10 @@ def _shifted(value: Any, seconds: float) -> Any:
         return tuple(_shifted(part, seconds) for part in value)
     if not attrs.has(type(value)) or isinstance(value, StreamStats):
         return value
-    fields = {name: getattr(value, name) for name in attrs.fields_dict(type(value))}
     return attrs.evolve(
         value,
         **{
             name: part + seconds if name in _TIMES else _shifted(part, seconds)
-            for name, part in fields.items()
+            for name, part in attrs.asdict(value, recurse=False).items()
         },
     )

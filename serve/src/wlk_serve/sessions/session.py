@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wlk_core.session.events import Event
+    from wlk_serve.http.admission import Limits
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
-    from wlk_serve.ops.limits import Limits
     from wlk_serve.protocols import Message, Opening
 
 __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]
@@ -115,8 +115,10 @@ class ClientSession:
         self.audio.rewind()  # its client sends it again
         if self._queue is not None:
             self._queue.close(drops=True)
-        if self._on_over is not None:
-            self._stop_waiting()
+        if self._on_over is not None and self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+            self.figures.set_state("connected")
         self._last_message = self._loop.time()
         self._queue = SendQueue(self._replaceable, missed)
         self._stop_if_over()
@@ -211,7 +213,8 @@ class ClientSession:
     def close(self) -> None:
         """Drop everything; may be called again."""
         self._stop()
-        self._stop_waiting()
+        if self._patience is not None:
+            self._patience.cancel()
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
             on_closed()
@@ -230,13 +233,6 @@ class ClientSession:
         self.audio.drop_waiting()
         self._put(self._protocol.end())
         self._stop_if_over()
-
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-            if self._on_over is not None:
-                self.figures.set_state("connected")
 
     def _handle(self, stream: ServedStream, events: list[Event]) -> None:
         self.figures.add_events(events, self.backlog_seconds, stream.commit_times)

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from wlk_serve.errors import RequestError
-    from wlk_serve.http.admission import Admission
+    from wlk_serve.http.admission import Admission, Limits
     from wlk_serve.models.service import Service
-    from wlk_serve.ops.limits import Limits
     from wlk_serve.ops.running import RunningSessions
     from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
@@ -58,15 +57,7 @@ class SessionSockets:
         """Answer a WebSocket that was not accepted yet."""
         try:
             key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
-            opening = route.open(
-                Handshake(
-                    headers=socket.headers,
-                    query=socket.query_params,
-                    subprotocols=socket.scope.get("subprotocols", []),
-                    secret=secret,
-                    card=self._service.card.named,
-                )
-            )
+            opening = route.open(Handshake.of(socket, self._service.card, secret))
             if isinstance(opening, Resumption):
                 await self._resume(socket, opening, key_id)
                 return

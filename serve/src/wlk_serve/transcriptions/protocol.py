@@ -115,7 +115,8 @@ def parse_form(
     if not card.takes_keyterms:
         ignored |= {name for name, text in terms.items() if text}
     language = card.check_language(single.get("language", ""))
-    response_format = _response_format(single.get("response_format", "json"))
+    response_format = single.get("response_format", "json")
+    _choices("response_format", {"response_format": [response_format]}, get_args(ResponseFormat))
     if response_format == "diarized_json":
         _check_speakers(card, task)
         ignored |= {name for name in ("include", "timestamp_granularities") if name in values}
@@ -130,19 +131,12 @@ def parse_form(
         language=language or card.language,
         prompt=single.get("prompt") if card.takes_prompt else None,
         keyterms=", ".join(filter(None, terms.values())) if card.takes_keyterms else None,
-        response_format=response_format,
+        response_format=cast("ResponseFormat", response_format),
         granularities=frozenset(granularities),
         has_logprobs="logprobs" in _choices("include", values, ("logprobs",)),
         streams=streams,
         ignored=tuple(sorted(filter(_FIELD_NAME.fullmatch, ignored)))[:_MAX_IGNORED],
     )
-
-
-def _response_format(value: str) -> ResponseFormat:
-    if value in get_args(ResponseFormat):
-        return cast("ResponseFormat", value)
-    expected = f"among {', '.join(get_args(ResponseFormat))}"
-    raise invalid("response_format", expected, repr(value[:100]))
 
 
 def _check_speakers(card: ModelCard, task: Task) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
 
+    from wlk_serve.http.admission import Limits
     from wlk_serve.models.service import Service
-    from wlk_serve.ops.limits import Limits
     from wlk_serve.ops.metrics import Metrics
     from wlk_serve.protocols import RecordingRoute
     from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
@@ -95,24 +95,13 @@ async def transcribe_body(
         WLKError: the request is refused, or it failed.
 
     """
-    async with AsyncExitStack() as stack:
-        upload = stack.enter_context(uploading)
-        request, answer = route.open(
-            Handshake(
-                headers=http_request.headers,
-                query=http_request.query_params,
-                subprotocols=(),
-                secret=None,
-                card=service.card.named,
-            )
-        )
-        spooled = SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 -- of the stack
-        file = cast("BinaryIO", stack.enter_context(spooled))
+    with uploading as upload, SpooledTemporaryFile(max_size=_MEMORY_BYTES) as spooled:
+        request, answer = route.open(Handshake.of(http_request, service.card))
+        file = cast("BinaryIO", spooled)
         await upload.receiving(_spool(http_request, file, upload.limits.max_upload_bytes))
         transcript = Transcript(request, service.card.speaker_delay)
-        records = _records(service, file, request, upload, transcript)
-        await stack.enter_async_context(aclosing(records))
-        await upload.while_connected(http_request, _exhaust(records))
+        async with aclosing(_records(service, file, request, upload, transcript)) as records:
+            await upload.while_connected(http_request, _exhaust(records))
         name, seconds = upload.figures.session_id, transcript.seconds
         body = await asyncio.to_thread(
             lambda: json.dumps(answer(name, transcript.spoken_words(), seconds))

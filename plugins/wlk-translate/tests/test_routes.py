@@ -8,13 +8,16 @@ import json
 import attrs
 import pytest
 
+pytest.importorskip("wlk_serve", reason="pip install 'wlk-translate[serve]'")
+
 from wlk_conformance.protocols import CARD, RULES, Client, PlayedSession, SilentStream
 from wlk_core.errors import BackendError
 from wlk_core.session import Commit, Failure, Translation
 from wlk_core.tokens import ASRToken, TranslatedText
-from wlk_serve.errors import RequestError
-from wlk_serve.realtime.translations import ROUTE
+from wlk_serve.protocols import RequestError
+from wlk_translate.routes import wlk_protocols
 
+(ROUTE,) = wlk_protocols()
 GERMAN = attrs.evolve(CARD, translates_to="de")
 
 

@@ -1,4 +1,8 @@
-"""OpenAI Realtime translation: ``/v1/realtime/translations``, text in two languages as it comes."""
+"""
+OpenAI Realtime translation: ``/v1/realtime/translations``, text in two languages as it comes.
+
+Only wlk-serve reads its entry point, so that the translators need no server.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,28 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from wlk_core._line_breaks import is_unspaced
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.languages import NAMES, find_language
-from wlk_core.session.events import Commit, End, Failure, Translation
-from wlk_serve.errors import RequestError, as_request_error, converted, invalid
-from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
+from wlk_core.session import Commit, End, Failure, Translation
+from wlk_core.streaming import is_unspaced
+from wlk_serve.protocols import (
+    Opening,
+    RequestError,
+    SocketRoute,
+    StreamSettings,
+    as_request_error,
+    converted,
+    hookimpl,
+    invalid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wlk_core.session.events import Event
-    from wlk_serve.protocols import Handshake, Message, SessionInfo
-    from wlk_serve.sessions.audio import SegmentEnd, SessionAudio
+    from wlk_core.session import Event
+    from wlk_serve.protocols import Handshake, Message, SegmentEnd, SessionAudio, SessionInfo
 
-__all__ = ["ROUTE", "TranslationProtocol"]
+__all__ = ["TranslationProtocol", "wlk_protocols"]
 
 _RATE = 24_000  # samples a second of 16 bits, the one format of these sessions
 _APPEND = "session.input_audio_buffer.append"
@@ -191,4 +202,8 @@ def _open(handshake: Handshake) -> Opening:
     )
 
 
-ROUTE = SocketRoute(protocol="translations", path="/v1/realtime/translations", open=_open)
+@hookimpl
+def wlk_protocols() -> list[SocketRoute]:
+    """Return the WebSocket of OpenAI's translations."""
+    path = "/v1/realtime/translations"
+    return [SocketRoute(protocol="translations", path=path, open=_open)]

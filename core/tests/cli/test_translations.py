@@ -186,6 +186,6 @@ def test_an_annotator_is_described_with_its_options(command):
     page = command("backends", "upper").out
     described = json.loads(command("backends", "upper", "--json").out)
 
-    assert page.startswith("upper  (wlk-upper 0.1.0)  installed\n  shouts\n  options\n")
+    assert page.startswith("upper  (wlk-upper 0.1.0)\n  shouts\n  state  installed\n  options\n")
     assert ("translator", "wlk-upper") == (described["kind"], described["distribution"])
     assert "target_language" == described["options"][0]["name"]

@@ -269,8 +269,10 @@ class ScriptedMicrophone:
             return []
         return [item if isinstance(item, Captured) else Captured(item)]
 
-    def close(self):
-        """Release it."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception):
         self.is_closed = True
 
 

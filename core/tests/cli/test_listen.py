@@ -86,7 +86,7 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
     seen = []
 
     class Script(list):
-        """Blocks, time for the model, a look at the files."""
+        """Blocks, and a look at the files."""
 
         def pop(self, index):
             """Return the next item."""
@@ -98,7 +98,7 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
 
     opened = microphone([])
     talk = np.concatenate([spoken(1, 2, 3), np.zeros(32_000, np.float32)])
-    opened.script = Script([*map(Captured, blocks_of(talk)), *[None] * 99, "look"])
+    opened.script = Script([*map(Captured, blocks_of(talk)), "look"])
     command("listen", "--save", text, "--save", events)
 
     assert "one two three\n" == seen[0]
@@ -117,7 +117,8 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
         write(self, text)
 
     monkeypatch.setattr(Output, "write", leave)
-    microphone(blocks_of(spoken(1, 2, 3)))
+    silence = np.zeros(32_000, np.float32)
+    microphone(blocks_of(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))])))
     document = tmp_path / "talk.json"
 
     assert (141, "", "") == listen("--save", document)

@@ -134,9 +134,8 @@ def doctor(context: click.Context, *, fast: bool) -> int:
         ("config", f"{config_path()}{'' if config_path().exists() else ' (does not exist)'}"),
         ("models", str(cache_directory())),
     ]
-    missing = chain.from_iterable(missing_requirements(spec).values() for spec in specs)
-    installs = chain(missing, known_plugins("backend").values())
-    step = "wlk-core demo" if works else next(installs)
+    installs = [*map(missing_requirements, specs), known_plugins("backend")]
+    step = "wlk-core demo" if works else next(chain(*(each.values() for each in installs)))
     default = _default(registry)
     echo(f"{table(facts)}\n\n{_listing(registry, default, results)}\n\nnext  {step}")
     faulty = any(map(registry.fault, registry.plugins()))

@@ -23,10 +23,10 @@ _SECONDS = click.FloatRange(0, 86_400, min_open=True)
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
-@click.option("--chunk-seconds", type=_SECONDS, default=1.0, help="Seconds of audio in each call.")
+@click.option("--chunk-seconds", type=_SECONDS, default=1.0, help="Seconds of audio per call.")
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
-@click.option("--output", metavar="PATH", help="File for the result, or directory for several.")
+@click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 @click.pass_context
 def transcribe(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
     from wlk_core.session.events import Event
-    from wlk_core.tokens import ASRToken, Silence
+    from wlk_core.tokens import ASRToken, Silence, TranslatedText
 
 
 @attrs.define(kw_only=True)
@@ -91,37 +91,38 @@ class Captions:
     """Captions, each when it is complete; text has their translations below as they come."""
 
     _style: str
-    _has_translations: bool  # whose captions may stay open after the end of an utterance
     _number: int = 0
     _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
-    _latest_start: float = 0.0  # of a word
+    _waiting: list[TranslatedText] = attrs.field(factory=list)
+    _end: float = -1.0  # of the last caption
 
     def push(self, event: Event) -> str:
-        """Return the captions that an event ended, or a translation."""
-        text = ""
-        for token in committed(event):
-            text += self._caption(self._builder.push(token))
-            self._latest_start = token.start
-        if isinstance(event, Endpoint) and not self._has_translations:
+        """Return the captions that an event ended, and what is translated of them."""
+        text = "".join(self._caption(self._builder.push(token)) for token in committed(event))
+        if isinstance(event, Endpoint) and event.reason != "end":
             text += self._caption(self._builder.flush())
         elif isinstance(event, Translation):
-            if event.text.end > self._latest_start:
-                text += self._caption(self._builder.flush())
-            text += f"  {plain(event.text.text)}\n"
-        return text
+            self._waiting.append(event.text)
+        return text + self._translated()
 
     def flush(self, outcome: Outcome) -> str:
-        """Return the last caption; without any, the header alone."""
-        text = self._caption(self._builder.flush())
+        """Return the last caption, and all that waits; without any, the header alone."""
+        text = self._caption(self._builder.flush()) + self._translated()
         is_empty = outcome.incomplete is None and not self._number
         return _CUES[self._style][0] if is_empty else text
 
     def _caption(self, segment: Segment | None) -> str:
         if segment is None:
             return ""
+        before, self._end = self._translated(), segment.end
         self._number += 1
         header, cue = _CUES[self._style]
-        return (header if self._number == 1 else "") + cue(self._number, segment)
+        return before + (header if self._number == 1 else "") + cue(self._number, segment)
+
+    def _translated(self) -> str:
+        due = [text for text in self._waiting if text.start < self._end]
+        self._waiting = self._waiting[len(due) :]
+        return "".join(f"  {plain(text.text)}\n" for text in due)
 
 
 class JSONLines:
@@ -203,7 +204,7 @@ def new_format(style: str, *, has_speakers: bool, has_translations: bool) -> For
     # Both come after the words, and text alone can have translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
         return Document(style)
-    return Captions(style, has_translations)
+    return Captions(style)
 
 
 @attrs.define

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
+from wlk_core.cli.writers import new_format
+from wlk_core.session import Commit, Endpoint, Translation
+from wlk_core.tokens import ASRToken, TranslatedText
 
 TRANSLATOR = """
 from wlk_core.plugins import AnnotatorSpec, Option, TranslatedText, WorkCounters
@@ -138,6 +141,18 @@ def test_a_microphone_is_translated_in_every_file(listen, microphone, spoken, tm
         options,
     )
     assert translator.is_closed
+
+
+def test_a_translation_waits_for_its_caption():
+    """The caption ends with its utterance at the latest."""
+    form = new_format("text", has_speakers=False, has_translations=True)
+    events = [
+        Commit((ASRToken(0.0, 1.0, " one"),), 1.0),
+        Translation(TranslatedText("EINS", 0.0, 1.0, "de"), 1.0),
+        Endpoint(1.0, "silence", 2.0),
+    ]
+
+    assert ["", "", "one\n  EINS\n"] == [form.push(event) for event in events]
 
 
 @pytest.mark.parametrize("name", ["transcribe", "listen"])

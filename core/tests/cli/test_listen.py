@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib
 import json
+import re
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +17,11 @@ from wlk_core.cli import run
 from wlk_core.cli.outputs import Output
 from wlk_core.cli.run import FileSource
 from wlk_core.cli.stops import STOPS, Stopped
+from wlk_core.cli.writers import new_format
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
+from wlk_core.session import Commit, Endpoint
+from wlk_core.tokens import ASRToken
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl")
 
@@ -328,3 +333,16 @@ def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, s
     drawn = listen("--diarizer", "who").err
 
     assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")
+
+
+@pytest.mark.parametrize(("style", "count"), [("text", 2), ("srt", 1)])
+def test_an_utterance_ends_a_line_of_text_alone(style, count):
+    """Captions are those of the tokens, as in Python, because a subtitle may last over a pause."""
+    form = new_format(style, has_speakers=False, has_translations=False)
+    words = [ASRToken(0.0, 1.0, " one"), ASRToken(1.2, 2.0, " two")]
+    events = [Commit((words[0],), 1.0), Endpoint(1.0, "silence", 1.2), Commit((words[1],), 2.0)]
+    outcome = SimpleNamespace(incomplete="stopped")
+
+    text = "".join([*map(form.push, events), form.flush(outcome)])
+
+    assert count == len(re.findall("one two|one|two", text))

@@ -88,7 +88,7 @@ _CUES = {"text": ("", _text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_
 
 @attrs.define
 class Captions:
-    """Captions, each when it is complete; text has their translations below as they come."""
+    """Captions as they end, those of text with an utterance too; translations stand below."""
 
     _style: str
     _number: int = 0
@@ -99,7 +99,7 @@ class Captions:
     def push(self, event: Event) -> str:
         """Return the captions that an event ended, and what is translated of them."""
         text = "".join(self._caption(self._builder.push(token)) for token in committed(event))
-        if isinstance(event, Endpoint) and event.reason != "end":
+        if isinstance(event, Endpoint) and event.reason != "end" and self._style == "text":
             text += self._caption(self._builder.flush())
         elif isinstance(event, Translation):
             self._waiting.append(event.text)

@@ -257,8 +257,9 @@ class ScriptedMicrophone:
         self.is_closed = False
 
     def read(self, timeout):
-        """Return the next block, set a problem or raise."""
-        del timeout
+        """Return the next block, set a problem or raise; nothing while the model has work."""
+        if not timeout:
+            return []
         if not self.script:
             return None
         item = self.script.pop(0)
@@ -269,8 +270,10 @@ class ScriptedMicrophone:
             return []
         return [item if isinstance(item, Captured) else Captured(item)]
 
-    def close(self):
-        """Release it."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception):
         self.is_closed = True
 
 

@@ -13,15 +13,13 @@ from wlk_core.cli import backends
 
 
 def test_backends_is_a_table_of_one_line_each(install_needy, command):
-    """A line has the state, default model and summary; a star marks the default."""
+    """A line has the state, default model, and a summary or what is to be installed."""
     install_needy()
 
     assert command("backends").out.splitlines() == [
         "BACKEND  STATE                    MODEL   SUMMARY",
-        "needy    needs no-such-framework  big     needs much",
+        "needy    needs no-such-framework  big     pip install no-such-framework",
         "toy*     installed                digits  reads coded audio",
-        "",
-        "more about one: wlk-core backends needy",
     ]
 
 
@@ -38,13 +36,12 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
     install_needy()
 
     assert command("backends", "needy").out.splitlines() == [
-        "needy  (wlk-needy 0.1.0)  needs no-such-framework",
+        "needy  (wlk-needy 0.1.0)",
         "  needs much",
-        "  install    pip install no-such-framework",
-        "  models     digits, big*",
-        "             sizes and licences: wlk-core models --backend needy",
+        "  state      needs no-such-framework: pip install no-such-framework",
+        "  models     digits, big",
         "  policies   alignatt, local-agreement",
-        "  languages  2: en, de",
+        "  languages  en, de",
         "  options",
         "    policy=STR  how text is decided to be final (one of: alignatt,",
         "                local-agreement; default: alignatt)",
@@ -84,9 +81,9 @@ def test_plugins_shows_what_is_broken_and_why(site, command):
 
     first, *wrapped, last = command("plugins").out.splitlines()
 
-    assert first.startswith("wlk-broken  0.1.0  broken  No module named 'not_a_module'; ")
+    assert first.startswith("wlk-broken 0.1.0  broken  No module named 'not_a_module'; ")
     assert " ".join([first, *map(str.strip, wrapped)]).endswith(f"'not_a_module'; {REMEDY}")
-    assert last == "wlk-toy     0.1.0  ok      toy"
+    assert last == "wlk-toy 0.1.0     ok      toy"
 
 
 def test_plugins_as_json(site, command):
@@ -142,13 +139,12 @@ def test_check_really_loads_the_backend(command):
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_check_names_why_a_backend_does_not_load(install_needy, command):
-    """A framework that does not import is reported with its reason, also as JSON."""
+    """A framework that does not import is reported with its reason."""
     install_needy()
 
-    done = command("backends", "--check", "needy", "--json")
+    done = command("backends", "--check", "needy")
 
-    assert done.status == 1
-    assert json.loads(done.out)["ok"] is False
+    assert (done.status, done.out) == (1, "")
     assert done.err == (
         "wlk-core: backend needy cannot be used: No module named 'no_such_framework'; "
         "install it with: pip install no-such-framework\n"
@@ -165,30 +161,22 @@ def test_check_survives_a_framework_that_crashes(install_needy, command):
     done = command("backends", "--check", "needy")
 
     assert done.status == 1
-    assert "needy cannot be used: it crashed its process with signal SIGILL: its fr" in done.err
+    assert "needy cannot be used: it crashed its process: Illegal instruction" in done.err
 
 
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (
-            -9,
-            "it crashed its process with signal SIGKILL: the system stopped it, most likely",
-        ),
-        (-signal.SIGSEGV, "it crashed its process with signal SIGSEGV"),
-        (-123, "it crashed its process with signal 123"),
+        (-signal.SIGSEGV, "it crashed its process: Segmentation fault"),
         (7, "it ended with 7"),
     ],
 )
 def test_the_death_of_a_process_is_described_as_what_it_was(toy_spec, monkeypatch, status, text):
-    """A signal has no cause but its own: only few are named with a likely one."""
+    """A signal is described in words."""
     ended = subprocess.CompletedProcess([], status, stdout="", stderr="")
     monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: ended)
 
-    state, why = backends.check_backend(toy_spec)
-
-    assert ("broken", text) == (state, why[: len(text)])
-    assert "SIGSEGV" not in text or text == why
+    assert ("broken", text) == backends.check_backend(toy_spec)
 
 
 def test_a_backend_that_does_not_load_in_time_is_named(toy_spec, monkeypatch):
@@ -234,7 +222,7 @@ def test_the_doctor_reports_in_one_screen(command, tmp_path):
     assert report["plugins"] == "wlk-toy 0.1.0"
     assert report["config"].startswith(str(tmp_path / "wlk" / "config.toml"))
     assert report["models"] == str(tmp_path / "hf")
-    assert report["toy*"] == "works  digits runs on paper; model digits took 1.5 s"
+    assert report["toy*"] == "works  digits  digits runs on paper; model digits took 1.5 s"
     assert report["next"] == "wlk-core demo"
 
 
@@ -245,7 +233,7 @@ def test_a_backend_that_lacks_something_has_its_command(command, install_needy, 
     done = command("doctor")
 
     assert done.status == 0
-    assert "needs no-such-framework  pip install no-such-framework" in done.out
+    assert "needs no-such-framework  big     pip install no-such-framework" in done.out
     assert list(results) == ["toy"]
 
 
@@ -259,14 +247,14 @@ def test_why_a_backend_does_not_work_stands_beside_it(command, results, state, s
     done = command("doctor")
 
     assert done.status == status
-    assert rows(done.out)["toy*"] == f"{state}  no library; reinstall it"
+    assert rows(done.out)["toy*"] == f"{state}  digits  no library; reinstall it"
 
 
 def test_fast_loads_nothing(command, monkeypatch):
     """Only metadata is read."""
     monkeypatch.setattr(backends, "check_backend", None)
 
-    assert rows(command("doctor", "--fast").out)["toy*"] == "installed"
+    assert rows(command("doctor", "--fast").out)["toy*"] == "installed  digits  reads coded audio"
 
 
 @pytest.mark.usefixtures("results")
@@ -302,14 +290,3 @@ def test_without_a_backend_the_first_step_is_to_install_one(command, site):
 
     assert done.status == 1
     assert rows(done.out)["next"].startswith("pip install ")
-
-
-@pytest.mark.usefixtures("results")
-def test_an_absent_default_model_is_to_be_pulled(command, install_needy, results):
-    """The commands to type next name the model that transcribe would fetch."""
-    install_needy()
-    results["needy"] = results["toy"]
-    command("config", "set", "backend", "toy")
-    command("config", "set", "model", "acme/base")
-
-    assert "wlk-core pull acme/base --backend toy\n" in command("doctor").out

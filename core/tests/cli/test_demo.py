@@ -9,7 +9,7 @@ from wlk_core.cli import transcribe
 def sample(monkeypatch, save, spoken, loud_is_speech):
     """Put coded audio in the place of the sample."""
     path = save("demo.wav", spoken(4, 2, 7, 7, 1))
-    monkeypatch.setattr(transcribe, "sample_path", lambda: path)
+    monkeypatch.setattr(transcribe, "SAMPLE", path)
 
 
 def test_the_demo_is_the_sample_as_it_is_spoken(command, spoken_time, monkeypatch):
@@ -31,7 +31,7 @@ def test_the_recording_can_be_kept(command, tmp_path):
     second = command("demo", "--fast", "--save", path)
 
     assert (first.status, second.status) == (0, 0)
-    assert path.read_bytes() == transcribe.sample_path().read_bytes()
+    assert path.read_bytes() == transcribe.SAMPLE.read_bytes()
 
 
 def test_no_other_file_is_replaced_by_the_recording(command, tmp_path):
@@ -55,4 +55,4 @@ def test_a_backend_without_the_model_is_passed_over(command, site):
     assert command("demo", "--fast").out.startswith("four")
     done = command("demo", "--backend", "big")
     assert done.status == 1
-    assert "backend big brings no digits model for the demo; backends that do: toy" in done.err
+    assert "backend big has no model digits; see: wlk-core models" in done.err

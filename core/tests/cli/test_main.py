@@ -165,7 +165,7 @@ def test_whatever_fails_is_one_line_and_a_status(command, monkeypatch, error, li
     def fail(_registry):
         raise error
 
-    monkeypatch.setattr(Registry, "specs", fail)
+    monkeypatch.setattr(Registry, "plugins", fail)
 
     done = command("backends")
 
@@ -178,7 +178,7 @@ def test_a_defect_shows_its_traceback_when_asked(command, monkeypatch):
     def fail(_registry):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Registry, "specs", fail)
+    monkeypatch.setattr(Registry, "plugins", fail)
     monkeypatch.setenv("WLK_TRACEBACK", "1")
 
     with pytest.raises(ZeroDivisionError):

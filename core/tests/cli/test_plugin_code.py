@@ -42,7 +42,7 @@ def test_the_help_has_its_line_and_imports_nothing(install, command):
     """Its entry point names it, and the summary of the distribution is its line."""
     install("raise AssertionError('the plugin was imported')")
 
-    assert "wlk-greet  0.1.0  ok  command greet" in command("plugins").out
+    assert "wlk-greet 0.1.0  ok  command.greet" in command("plugins").out
     done = command("--help")
 
     assert (0, "") == (done.status, done.err)
@@ -50,11 +50,10 @@ def test_the_help_has_its_line_and_imports_nothing(install, command):
 
 
 def test_the_help_leaves_out_what_other_distributions_declare(tmp_path, monkeypatch, command):
-    """Entry points of other groups may have such names, and metadata may be damaged."""
-    for name, content in (("other", b"[sphinx.builders]\ncommand.foo = a:b\n"), ("bad", b"\xff")):
-        folder = tmp_path / f"{name}-1.0.dist-info"
-        folder.mkdir()
-        (folder / "entry_points.txt").write_bytes(content)
+    """Entry points of other groups may have such names."""
+    folder = tmp_path / "other-1.0.dist-info"
+    folder.mkdir()
+    (folder / "entry_points.txt").write_text("[sphinx.builders]\ncommand.foo = a:b\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     done = command("--help")

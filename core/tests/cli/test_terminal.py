@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.cli import live_view
+from wlk_core.cli.live_view import LiveView
 from wlk_core.cli.terminal import printable_formatter, table
 from wlk_core.segments import Segment, srt_cue, vtt_cue
-from wlk_core.session import Commit, HypothesisChange
+from wlk_core.session import Commit, Endpoint, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
 from wlk_core.untrusted import ACTIVE, plain, printable
 
@@ -58,20 +58,33 @@ def test_captions_show_what_a_speaker_is_called():
         assert not ACTIVE.search(cue.replace("\n", ""))
 
 
-def test_the_live_view_shows_words_and_names(monkeypatch):
+def test_the_live_view_shows_words_and_names(monkeypatch, capsys):
     """Text on its way is drawn with escapes."""
-    monkeypatch.setattr(live_view, "_is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "300")
-    view = live_view.LiveView()
+    view = LiveView()
     token = ASRToken(0.0, 1.0, f" {EVIL}")
 
     view.begin(EVIL, None)
     view.show(Commit((token,), 1.0))
     view.show(HypothesisChange(Transcript((token,)), 1.0))
-    text = click.unstyle(view.line())
+    text = click.unstyle(capsys.readouterr().err).split("\r")[-2]
 
-    assert not ACTIVE.search(text)
+    assert not ACTIVE.search(text.removeprefix("\x1b[K"))
     assert text.count("red") == 3
+
+
+def test_a_line_that_is_complete_leaves_the_live_view(monkeypatch, capsys):
+    """At the end of an utterance standard output has it."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    view = LiveView()
+    view.begin("a.wav", None)
+    view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0))
+    before = capsys.readouterr().err
+    view.show(Endpoint(1.0, "silence", 2.0))
+
+    assert "word" in before
+    assert "word" not in capsys.readouterr().err
 
 
 def test_tables_show_what_hubs_and_plugins_name():
@@ -96,34 +109,27 @@ def test_log_records_are_shown():
     assert not ACTIVE.search(printable_formatter("%(message)s").format(record))
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    """Let standard error count as a terminal of 60 columns."""
-    monkeypatch.setattr(live_view, "_is_terminal", lambda: True)
-    monkeypatch.setenv("COLUMNS", "60")
-
-
 def test_nothing_is_drawn_where_there_is_no_terminal(capsys):
     """Progress is for terminals."""
-    view = live_view.LiveView()
+    view = LiveView()
     view.begin("a.wav", None)
     view.hide()
 
-    assert not view.is_live
     assert ("", "") == capsys.readouterr()
 
 
-@pytest.mark.usefixtures("terminal")
 def test_the_live_view_shows_position_committed_text_and_hypothesis(
     transcribe, recording, monkeypatch
 ):
     """On a terminal the clock and the newest words are drawn, in one line that is cleared."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)
     done = transcribe(recording("a.wav", *range(10)))
     lines = [click.unstyle(line) for line in done.err.split("\r\x1b[K")]
 
     assert done.out == "zero one two three four five six seven eight nine\n"
     assert done.err.endswith("\r\x1b[K\r")
-    assert any("0:04 of 0:04  a.wav" in line for line in lines)
+    assert any("0:00:04 of 0:00:04  a.wav" in line for line in lines)
     assert any("one" in line for line in lines)
     assert all(len(line.strip("\r")) < 60 for line in lines)

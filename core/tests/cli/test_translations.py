@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
+from wlk_core.cli.writers import new_format
+from wlk_core.session import Commit, Endpoint, Translation
+from wlk_core.tokens import ASRToken, TranslatedText
 
 TRANSLATOR = """
 from wlk_core.plugins import AnnotatorSpec, Option, TranslatedText, WorkCounters
@@ -140,6 +143,18 @@ def test_a_microphone_is_translated_in_every_file(listen, microphone, spoken, tm
     assert translator.is_closed
 
 
+def test_a_translation_waits_for_its_caption():
+    """The caption ends with its utterance at the latest."""
+    form = new_format("text", has_speakers=False, has_translations=True)
+    events = [
+        Commit((ASRToken(0.0, 1.0, " one"),), 1.0),
+        Translation(TranslatedText("EINS", 0.0, 1.0, "de"), 1.0),
+        Endpoint(1.0, "silence", 2.0),
+    ]
+
+    assert ["", "", "one\n  EINS\n"] == [form.push(event) for event in events]
+
+
 @pytest.mark.parametrize("name", ["transcribe", "listen"])
 def test_a_failing_translator_costs_no_word(name, command, microphone, spoken, talk):
     """It is one line, and the translations alone are missing."""
@@ -186,6 +201,6 @@ def test_an_annotator_is_described_with_its_options(command):
     page = command("backends", "upper").out
     described = json.loads(command("backends", "upper", "--json").out)
 
-    assert page.startswith("upper  (wlk-upper 0.1.0)  installed\n  shouts\n  options\n")
+    assert page.startswith("upper  (wlk-upper 0.1.0)\n  shouts\n  state  installed\n  options\n")
     assert ("translator", "wlk-upper") == (described["kind"], described["distribution"])
     assert "target_language" == described["options"][0]["name"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from itertools import chain
 import json
@@ -22,22 +21,19 @@ from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import choose_settings, config_path
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
-from wlk_core.models import cache_directory, describe_model
+from wlk_core.models import cache_directory
 from wlk_core.registry import known_plugins, missing_requirements, no_backend
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Option
-    from wlk_core.registry import PluginInfo, Registry, Spec
+    from wlk_core.registry import Registry, Spec
 
 # A cold import of torch from a slow disk takes 100 s.
 _TIME_LIMIT_SECONDS = 300.0
-_MAX_PROCESSES = 4  # that load a backend at the same time
 _NO_MODEL = 3  # exit status of the process where the model is what is missing
-_CAUSES = {
-    "SIGILL": ": its framework was built for another processor",
-    "SIGKILL": ": the system stopped it, most likely because memory ran out",
-}
 
 
 @click.command()
@@ -67,26 +63,18 @@ def backends(
     if check_here is not None:
         return _load_here(registry, check_here)
     if check is not None:
-        spec = registry.spec(check)
-        state, note = check_backend(spec)
-        error = None if state == "works" else note
-        row = {"name": check, "ok": not error, "model": _smallest_model(spec), "error": error}
-        if as_json or not error:
-            echo(json.dumps(row, indent=2) if as_json else f"{check} works: {note}")
-        if error:
-            raise BackendUnavailable(f"backend {check} cannot be used: {error}")
-    elif name is not None:
-        named = registry.model_spec(name)
-        described = json.dumps(_described(named, registry), indent=2)
-        echo(described if as_json else _details(named, registry))
+        state, note = check_backend(registry.spec(check))
+        if state != "works":
+            raise BackendUnavailable(f"backend {check} cannot be used: {note}")
+        echo(f"{check} works: {note}")
     elif as_json:
-        echo(json.dumps([_described(spec, registry) for spec in registry.specs()], indent=2))
+        specs = [registry.model_spec(name)] if name else registry.specs()
+        described = [_described(spec, registry) for spec in specs]
+        echo(json.dumps(described[0] if name else described, indent=2))
+    elif name:
+        echo(_details(registry.model_spec(name), registry))
     else:
-        echo(_summary(registry) if registry.specs() else no_backend())
-        if annotators := _annotators(registry):
-            echo(f"\n{annotators}")
-        if broken := [row["name"] for row in _plugin_rows(registry) if row["error"]]:
-            echo(f"left out: {', '.join(broken)} (see: wlk-core plugins)")
+        echo(_listing(registry, _default(registry), {}))
     return 0
 
 
@@ -95,14 +83,26 @@ def backends(
 @click.pass_context
 def plugins(context: click.Context, *, as_json: bool) -> None:
     """List every installed plugin: distribution, version, ok or broken, and why."""
-    rows = _plugin_rows(registry_of(context))
+    registry = registry_of(context)
+    found = [(plugin, registry.fault(plugin)) for plugin in registry.plugins()]
     if as_json:
+        rows = [
+            {
+                "name": plugin.distribution,
+                "version": plugin.version,
+                "status": "broken" if error else "ok",
+                "backends": [spec.name for spec in plugin.backends],
+                "commands": list(plugin.commands),
+                "error": error,
+            }
+            for plugin, error in found
+        ]
         echo(json.dumps(rows, indent=2))
         return
-    cells = []
-    for row in rows:
-        offers = ", ".join([*row["backends"], *(f"command {name}" for name in row["commands"])])
-        cells.append((row["name"], row["version"], row["status"], row["error"] or offers))
+    cells = [
+        (plugin.title, "broken" if error else "ok", error or ", ".join(plugin.names))
+        for plugin, error in found
+    ]
     echo(table(cells) or no_backend())
 
 
@@ -120,111 +120,76 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     registry = registry_of(context)
     specs = registry.specs()  # without those that two distributions offer
     usable = [spec for spec in registry.usable() if spec in specs]
-    settings = None
-    try:
-        settings = choose_settings(registry)
-    except WLKError as error:
-        if specs:
-            print_error(error)
     checked = [] if fast else usable
     if checked and sys.stderr.isatty():
         echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
-    with ThreadPoolExecutor(_MAX_PROCESSES) as pool:
-        found = pool.map(check_backend, checked)
-        results = dict(zip([spec.name for spec in checked], found, strict=True))
-    rows = {spec.name: results.get(spec.name) or _row(spec) for spec in specs}
-    broken = {name for name, (state, _) in rows.items() if state == "broken"}
-    works = bool({spec.name for spec in usable} - broken)
-    faulty = [row for row in _plugin_rows(registry) if row["error"]]
+    results = {spec.name: check_backend(spec) for spec in checked}
+    broken = [name for name, (state, _) in results.items() if state == "broken"]
+    works = len(broken) < len(usable)
 
-    default = settings.spec.name if settings else None
-    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
-    python = f"Python {platform.python_version()}"
+    python = f"Python {platform.python_version()}, {platform.platform()}"
     facts = [
-        ("wlk-core", f"{metadata.version('wlk-core')}, {python}, {system}"),
+        ("wlk-core", f"{metadata.version('wlk-core')}, {python}"),
         ("plugins", ", ".join(plugin.title for plugin in registry.plugins()) or "none"),
         ("config", f"{config_path()}{'' if config_path().exists() else ' (does not exist)'}"),
         ("models", str(cache_directory())),
     ]
-    cells = [(f"{name}*" if name == default else name, *row) for name, row in rows.items()]
-    echo(f"{table(facts)}\n")
-    echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
-    if annotators := _annotators(registry):
-        echo(f"\n{annotators}")
-    echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in faulty))
-    steps = ["wlk-core demo"]
-    if not works:
-        missing = (missing_requirements(spec).values() for spec in specs)
-        steps = [next(chain(*missing, known_plugins("backend").values()))]
-    elif settings is not None:
-        name, model = settings.spec.name, settings.model
-        if model and describe_model(model, settings.spec).state in {"absent", "incomplete"}:
-            steps.append(f"wlk-core pull {model} --backend {name}")
-        steps += ["wlk-core transcribe FILE", f"wlk-core backends {name}"]
-    echo(table(("" if number else "next", step) for number, step in enumerate(steps)))
-    return 0 if settings and works and not broken and not faulty else 1
+    installs = [*map(missing_requirements, specs), known_plugins("backend")]
+    step = "wlk-core demo" if works else next(chain(*(each.values() for each in installs)))
+    default = _default(registry)
+    echo(f"{table(facts)}\n\n{_listing(registry, default, results)}\n\nnext  {step}")
+    faulty = any(map(registry.fault, registry.plugins()))
+    return 0 if default and works and not broken and not faulty else 1
 
 
-def _annotators(registry: Registry) -> str:
-    """Return the table of annotators, empty without any."""
-    offered = chain.from_iterable(plugin.specs for plugin in registry.plugins())
-    specs = [spec for spec in offered if spec.kind != "backend"]
-    rows = [(each.name, each.kind, _row(each)[0], each.summary) for each in specs]
-    return table([("ANNOTATOR", "KIND", "STATE", "SUMMARY"), *sorted(rows)]) if rows else ""
+def _default(registry: Registry) -> str | None:
+    """Return the name of the backend that commands use; a mistake in the settings is a line."""
+    try:
+        return choose_settings(registry).spec.name
+    except WLKError as error:
+        if registry.specs():
+            print_error(error)
+        return None
 
 
-def _row(spec: Spec) -> tuple[str, str]:
-    """Return the state of a plugin in a word, and what to know about it or to type for it."""
+def _listing(
+    registry: Registry, default: str | None, results: Mapping[str, tuple[str, str]]
+) -> str:
+    """Return tables of what plugins offer, with the *results* of checks by backend."""
+    backends, others = [], []
+    for spec in chain.from_iterable(plugin.specs for plugin in registry.plugins()):
+        if spec.kind == "backend":
+            state, note = results.get(spec.name) or _state(spec)
+            star = "*" if spec.name == default else ""
+            backends.append((spec.name + star, state, spec.default_model or "", note))
+        else:
+            others.append((spec.name, spec.kind, *_state(spec)))
+    head = ("BACKEND", "STATE", "MODEL", "SUMMARY")
+    parts = [table([head, *sorted(backends)]) if backends else no_backend()]
+    if others:
+        parts.append(table([("ANNOTATOR", "KIND", "STATE", "SUMMARY"), *sorted(others)]))
+    faults = {plugin.distribution: registry.fault(plugin) for plugin in registry.plugins()}
+    parts += [f"plugin {name} is broken: {fault}" for name, fault in faults.items() if fault]
+    return "\n\n".join(parts)
+
+
+def _state(spec: Spec) -> tuple[str, str]:
+    """Return whether a plugin can be used, and its summary or what installs the rest."""
     if missing := missing_requirements(spec):
         return f"needs {', '.join(missing)}", " && ".join(dict.fromkeys(missing.values()))
-    is_default = getattr(spec, "preference", 0) is not None
-    return "installed", "" if is_default else "used only when it is named"
-
-
-def _plugin_rows(registry: Registry) -> list[dict[str, Any]]:
-    """Return every plugin as the JSON that scripts rely on."""
-    return [
-        {
-            "name": plugin.distribution,
-            "version": plugin.version,
-            "status": "broken" if error else "ok",
-            "backends": [spec.name for spec in plugin.backends],
-            "commands": list(plugin.commands),
-            "error": error,
-        }
-        for plugin in registry.plugins()
-        for error in [registry.fault(plugin)]
-    ]
-
-
-def _summary(registry: Registry) -> str:
-    try:
-        default = choose_settings(registry).spec.name
-    except WLKError:  # a mistake in config.toml is for the commands that use it
-        default = None
-    rows = [
-        (
-            f"{spec.name}*" if spec.name == default else spec.name,
-            _row(spec)[0],
-            spec.default_model or "",
-            spec.summary,
-        )
-        for spec in registry.specs()
-    ]
-    listed = table([("BACKEND", "STATE", "MODEL", "SUMMARY"), *rows])
-    return f"{listed}\n\nmore about one: wlk-core backends {rows[0][0].rstrip('*')}"
-
-
-def _owner(spec: Spec, registry: Registry) -> PluginInfo:
-    return next(plugin for plugin in registry.plugins() if spec in plugin.specs)
+    return "installed", spec.summary
 
 
 def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
     """Return a backend as the JSON that scripts rely on, or an annotator."""
-    owner = _owner(spec, registry)
+    owner = next(plugin for plugin in registry.plugins() if spec in plugin.specs)
     missing = missing_requirements(spec)
     return {
-        **_fields(spec, without={"load", "requires", "model_files", "digit_models"}),
+        **attrs.asdict(
+            spec,
+            recurse=False,
+            filter=attrs.filters.exclude("load", "requires", "model_files", "digit_models"),
+        ),
         "distribution": owner.distribution,
         "version": owner.version,
         "installed": not missing,
@@ -233,47 +198,37 @@ def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
         ],
         "capabilities": sorted(getattr(spec, "capabilities", ())),
         "options": [
-            _fields(option, without={"former_names", "is_auto_allowed"})
+            attrs.asdict(
+                option,
+                recurse=False,
+                filter=attrs.filters.exclude("former_names", "is_auto_allowed"),
+            )
             | {"type": option.type.__name__}
             for option in getattr(spec, "all_options", spec.options)
         ],
     }
 
 
-def _fields(record: Any, *, without: set[str]) -> dict[str, Any]:
-    return attrs.asdict(
-        record, recurse=False, filter=lambda field, _value: field.name not in without
-    )
-
-
 def _details(spec: Spec, registry: Registry) -> str:
-    models = [f"{name}*" if name == spec.default_model else name for name in spec.models]
-    count = f"{len(spec.languages)}: " if spec.languages else ""
-    facts = [
-        *(("install", command) for command in dict.fromkeys(missing_requirements(spec).values())),
-        ("models", ", ".join(models)),
-        ("", f"sizes and licences: wlk-core models --backend {spec.name}" if models else ""),
-        ("policies", ", ".join(getattr(spec, "policies", ()))),
-        ("languages", count + ", ".join(spec.languages)),
-        ("capabilities", ", ".join(sorted(getattr(spec, "capabilities", ())))),
-    ]
-    page = [
-        f"{spec.name}  ({_owner(spec, registry).title})  {_row(spec)[0]}",
-        f"  {spec.summary}",
-        table((f"  {label}", text) for label, text in facts if text),
-    ]
-    if options := [_option_line(each) for each in getattr(spec, "all_options", spec.options)]:
-        page += ["  options", table((f"    {head}", text) for head, text in options)]
-    return "\n".join(filter(None, page))
+    state, note = _state(spec)
+    described = _described(spec, registry)
+    lists = ("models", "policies", "languages", "capabilities")
+    facts = [("  state", state if note == spec.summary else f"{state}: {note}")]
+    facts += [(f"  {name}", ", ".join(described[name])) for name in lists if described.get(name)]
+    owner = f"({described['distribution']} {described['version']})"
+    page = [f"{spec.name}  {owner}", f"  {spec.summary}", table(facts)]
+    if options := getattr(spec, "all_options", spec.options):
+        page += ["  options", table(map(_option_row, options))]
+    return "\n".join(page)
 
 
-def _option_line(option: Option) -> tuple[str, str]:
+def _option_row(option: Option) -> tuple[str, str]:
     facts = [f"default: {option.default_text}"]
     if option.policies:
         facts.insert(0, f"policy: {', '.join(option.policies)}")
     if option.choices:
         facts.insert(0, f"one of: {', '.join(map(str, option.choices))}")
-    head = f"{option.name}={option.type.__name__.upper()}"
+    head = f"    {option.name}={option.type.__name__.upper()}"
     return head, f"{option.help} ({'; '.join(facts)})"
 
 
@@ -287,7 +242,6 @@ def check_backend(spec: BackendSpec) -> tuple[str, str]:
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
             encoding="utf-8",
             errors="replace",
             timeout=_TIME_LIMIT_SECONDS,
@@ -300,8 +254,7 @@ def check_backend(spec: BackendSpec) -> tuple[str, str]:
         took = f"model {_smallest_model(spec)} took {time.perf_counter() - began:.1f} s"
         return "works", "; ".join([*done.stdout.strip().splitlines()[-1:], took])
     if status < 0:
-        called = {number.value: number.name for number in signal.Signals}.get(-status, str(-status))
-        return "broken", f"it crashed its process with signal {called}{_CAUSES.get(called, '')}"
+        return "broken", f"it crashed its process: {signal.strsignal(-status)}"
     lines = [line for line in done.stderr.splitlines() if line.startswith("wlk-core: ")]
     reason = lines[-1].removeprefix("wlk-core: ") if lines else done.stderr.strip()[-200:]
     reason = reason.removeprefix(f"backend {spec.name} cannot be used: ")
@@ -311,12 +264,10 @@ def check_backend(spec: BackendSpec) -> tuple[str, str]:
 def _load_here(registry: Registry, name: str) -> int:
     # The detail is what the plugin logs about the loaded model, such as its device.
     spec = registry.spec(name)
-    handler = logging.StreamHandler(sys.stdout)
-    handler.addFilter(lambda record: record.levelno == logging.INFO)
     logger = logging.getLogger(spec.load.partition(":")[0].partition(".")[0])
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    logger.addHandler(handler)
+    logger.addHandler(logging.StreamHandler(sys.stdout))
     try:
         with registry.load_backend(name, _smallest_model(spec)) as backend:
             backend.warmup()

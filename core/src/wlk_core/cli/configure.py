@@ -6,14 +6,14 @@ import os
 
 import click
 
-from wlk_core.cli.main import HelpfulGroup, registry_of
+from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo
 from wlk_core.config import OPTION_VARIABLE, config_path, read_config, set_value
 
 _VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
 
 
-@click.group(cls=HelpfulGroup)
+@click.group()
 def config() -> None:
     """
     Show or change the defaults of transcribe and other commands.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import click
 from wlk_core._line_breaks import column_count
 from wlk_core.cli.writers import committed
 from wlk_core.segments import SegmentBuilder
-from wlk_core.session import HypothesisChange, SpeakerTurn
+from wlk_core.session import Endpoint, HypothesisChange, SpeakerTurn
 from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
@@ -21,59 +22,39 @@ if TYPE_CHECKING:
 class LiveView:
     """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
 
-    def __init__(self) -> None:
-        self.is_live = _is_terminal()
-        self.begin("", None)
-
     def begin(self, title: str, duration: float | None) -> None:
         """Begin another recording."""
-        length = "" if duration is None else f" of {_clock(duration)}"
+        length = "" if duration is None else f" of {timedelta(seconds=int(duration))}"
         self._title, self._speaker = f"{length}  {title}", ""
         self._captions = SegmentBuilder()
         self._open = self._hypothesis = ""
-        self._audio_time = 0.0
 
     def show(self, event: Event) -> None:
-        """Draw an event."""
-        if not self.is_live:
-            return
-        self._audio_time = event.audio_time
+        """Draw an event: the position, and as many of the newest words as fit into a line."""
         for token in committed(event):
             ended = self._captions.push(token)
             self._open = token.text if ended else self._open + token.text
             self._hypothesis = ""  # until the event with what is left of it
         if isinstance(event, HypothesisChange):
-            self._hypothesis = event.transcript.text
+            self._hypothesis = plain(event.transcript.text)
+        elif isinstance(event, Endpoint):
+            self._captions, self._open = SegmentBuilder(), ""  # its last line is printed
         elif isinstance(event, SpeakerTurn):
             self._speaker = f"  {event.span.speaker}"
-        self.draw(self.line())
+        clock = timedelta(seconds=int(event.audio_time))
+        position = printable(f"{clock}{self._title}{self._speaker}")
+        room = shutil.get_terminal_size().columns - column_count(position) - 3
+        words = f"{plain(self._open)}{self._hypothesis}".lstrip()[-room:]
+        while words and column_count(words) > room:  # some characters are wide
+            words = words[1:]
+        final = max(0, len(words) - len(self._hypothesis))
+        self.draw(f"{position}  {words[:final]}{click.style(words[final:], dim=True)}")
 
     def draw(self, text: str) -> None:
         """Draw a line in place of the last one."""
-        if self.is_live:  # \r: what is printed without clearing the line stands at its beginning
+        if sys.stderr.isatty():  # \r: what others print stands at the beginning of the line
             click.echo(f"\r\x1b[K{text}\r", nl=False, err=True)
 
     def hide(self) -> None:
         """Clear the line for text on the same terminal; the next event draws again."""
         self.draw("")
-
-    def line(self) -> str:
-        """Return what fits into a line: the position, and the newest words."""
-        position = printable(f"{_clock(self._audio_time)}{self._title}{self._speaker}")
-        words = plain(self._open).lstrip()
-        hypothesis = plain(self._hypothesis)
-        hypothesis = hypothesis if words else hypothesis.lstrip()
-        room = shutil.get_terminal_size().columns - column_count(position) - 3
-        while words + hypothesis and column_count(words + hypothesis) > room:
-            words, hypothesis = (words[1:], hypothesis) if words else ("", hypothesis[1:])
-        return f"{click.style(position, fg='cyan')}  {words}{click.style(hypothesis, dim=True)}"
-
-
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

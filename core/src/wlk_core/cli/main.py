@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 import importlib
+import logging
 import os
-import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.terminal import print_error, printable_formatter, usage_line
+from wlk_core.cli.terminal import echo, print_error, printable_formatter, usage_line
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
-    "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
+    "transcribe": ("transcribe", "Transcribe recordings and pipes, text as it is final."),
     "listen": ("transcribe", "Transcribe a microphone, words as they are spoken."),
     "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
     "doctor": ("backends", "Report what is installed, what works, and what to type next."),
@@ -39,20 +38,8 @@ _COMMANDS = {
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
-_PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
-_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
-_SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
 
-
-class HelpfulGroup(click.Group):
-    """A group of commands that prints its help where none is named."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line, an empty one as --help."""
-        return super().parse_args(ctx, args or ["--help"])
-
-
-class _LazyGroup(HelpfulGroup):
+class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return our own commands in the order of the help, and those of plugins."""
         del ctx
@@ -82,24 +69,14 @@ class _LazyGroup(HelpfulGroup):
 
 
 def _listed_commands() -> dict[str, str]:
-    # Importing importlib.metadata and reading entry points with it would take as long as all the
-    # rest of --help.
+    from importlib.metadata import entry_points  # noqa: PLC0415 -- only for the help
+
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
-    for folder in dict.fromkeys(sys.path):
-        with suppress(OSError):  # not a folder
-            for name in sorted(os.listdir(folder or ".")):  # noqa: PTH208 -- pathlib takes 3 ms
-                if name.endswith(".dist-info"):
-                    group = _PLUGINS.search(_text_of(folder, name, "entry_points.txt"))
-                    for command in _COMMAND.findall(group[1]) if group else ():
-                        about = _SUMMARY.search(_text_of(folder, name, "METADATA"))
-                        listed.setdefault(command, about[1] if about else "")
+    for point in entry_points(group="wlk.plugins"):
+        if point.name.startswith("command.") and point.dist:  # nothing is imported
+            name = point.name.removeprefix("command.")
+            listed.setdefault(name, str(point.dist.metadata.json.get("summary", "")))
     return listed
-
-
-def _text_of(*path: str) -> str:
-    with suppress(OSError), open("/".join(path), encoding="utf-8", errors="replace") as file:  # noqa: PTH123 -- as above
-        return file.read()
-    return ""
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -125,14 +102,9 @@ def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
     status = execute(sys.argv[1:], command=command, name=name)
     try:
         sys.stdout.flush()
-    except OSError as error:
+    except OSError:  # which the command has reported, because each write is flushed
         # What is pending would make the interpreter's last flush fail too, with a line of its own.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            status = _BROKEN_PIPE
-        elif status == 0:  # a failure that has its line already gets no other one
-            print_error(error, name)
-            status = FAILED
     if status == 128 + signal.SIGINT:
         # Python ends by SIGINT itself then: the status is 130 all the same, and a loop of a shell
         # ends too, which it does not after an exit with 130.  SIGTERM and SIGHUP exit, because the
@@ -159,17 +131,18 @@ def execute(
         status = result if isinstance(result, int) else 0
     except click.exceptions.Exit as error:  # after --help, say
         status = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        echo(error.format_message())
+        status = 0
     except (click.UsageError, OptionError) as error:
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
         status = USAGE
-    except WLKError as error:
-        print_error(error, name)
     except (click.Abort, KeyboardInterrupt) as error:
         print_error("interrupted; what was done by then is kept", name)
-        status = _signal_status(error)
+        status = error.status if isinstance(error, Stopped) else 128 + signal.SIGINT
     except BrokenPipeError:
         status = _BROKEN_PIPE  # the reader has closed the pipe: it needs no more, and no line
-    except OSError as error:
+    except (WLKError, OSError) as error:
         print_error(error, name)
     except BaseException as error:
         # The last seam: a defect of ours is still one line, with a traceback on request.
@@ -199,8 +172,6 @@ def _prepare_streams() -> None:
 
 def registry_of(context: click.Context) -> Registry:
     """Return the registry of this run; the first call finds the installed plugins."""
-    import logging  # noqa: PLC0415 -- as below
-
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
 
     root = context.find_root()
@@ -214,11 +185,3 @@ def registry_of(context: click.Context) -> Registry:
         root.obj = Registry()
     registry: Registry = root.obj
     return registry
-
-
-def _signal_status(error: BaseException) -> int:
-    cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-    if isinstance(cause, Stopped):
-        return cause.status
-    # An answer that never came is click's Abort too.
-    return FAILED if isinstance(cause, EOFError) else 128 + signal.SIGINT

@@ -32,14 +32,11 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
     specs = registry.specs() if backend is None else (registry.model_spec(backend),)
     rows = store.list_models(specs)
     if as_json:
-        described = [attrs.asdict(row) | {"path": row.path and str(row.path)} for row in rows]
-        echo(json.dumps(described, indent=2))
-        return
-    if not specs:
-        echo(no_backend())
+        echo(json.dumps(list(map(attrs.asdict, rows)), indent=2, default=str))
         return
     if not rows:
-        echo(f"no models; get one with: wlk-core pull OWNER/NAME --backend {specs[0].name}")
+        pull = f"no models; get one with: wlk-core pull OWNER/NAME --backend {backend or 'NAME'}"
+        echo(pull if specs else no_backend())
         return
     cells = [
         (
@@ -72,7 +69,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
         echo(f"{model} is {row.state}: nothing to pull")
         return
     echo(
-        f"{model} is ready for {backend}: {row.repo} at {(row.revision or '')[:12]}, "
+        f"{model} is ready for {backend}: {row.repo} at {row.revision[:12]}, "
         f"{megabytes(row.size)}, licence {row.licence or 'not named'}"
     )
 
@@ -91,14 +88,13 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
     repo = store.cached_repo(model, registry_of(context).model_spec(backend))
     size = megabytes(repo.size)
     # The cache belongs to every tool of the machine: even what `pull` brought may be in use.
-    if not yes:
-        question = f"other tools may use {repo.repo} ({size})"
-        if not sys.stdin.isatty():
-            command = f"wlk-core rm {model} --backend {backend} --yes"
-            raise ModelNotFoundError(f"{question}; remove it with: {command}")
-        if not click.confirm(f"{question}. Remove it?", err=True):
-            echo("nothing was removed")
-            return 1
+    question = f"other tools may use {repo.repo} ({size})"
+    if not (yes or sys.stdin.isatty()):
+        command = f"wlk-core rm {model} --backend {backend} --yes"
+        raise ModelNotFoundError(f"{question}; remove it with: {command}")
+    if not (yes or click.confirm(f"{question}. Remove it?", err=True)):
+        echo("nothing was removed")
+        return 1
     shutil.rmtree(repo.folder)
     echo(f"removed {model}: {size} are free again")
     return 0

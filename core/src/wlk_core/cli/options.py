@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import attrs
 import click
 
-from wlk_core.untrusted import printable
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
-    from wlk_core.annotators import Translator
-    from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.annotators import Diarizer, Translator
+    from wlk_core.backend import BackendSpec
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
-    from wlk_core.vad import GateParameters
+
+_TASKS = click.Choice(["transcribe", "translate"])
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -29,103 +28,41 @@ def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
     return click.option("--backend", metavar="NAME", help=text, **attributes)
 
 
-_TRANSLATOR_OPTIONS = (
-    click.option(
-        "--translate-to",
-        metavar="LANG",
-        help="Translate what was said to this language too, such as de or German.",
-    ),
-    click.option(
-        "--translator",
-        metavar="NAME[=MODEL]",
-        help="Installed plugin that translates, and its model.",
-    ),
-    click.option(
-        "--translator-option",
-        "translator_pairs",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="Option of the translator; may be repeated.",
-    ),
+def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
+    """Return an option that takes KEY=VALUE and may be repeated."""
+    text = f"{text}; may be repeated."
+    return click.option(name, variable, metavar="KEY=VALUE", multiple=True, help=text)
+
+
+def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+#: Adds the options that choose a translator; `TranslatorChoice` resolves their values.
+translator_options = _all(
+    click.option("--translate-to", metavar="LANG", help="Translate to this language too."),
+    click.option("--translator", metavar="NAME[=MODEL]", help="Installed plugin that translates."),
+    pairs_option("--translator-option", "translator_pairs", "Option of the translator"),
 )
-_OPTIONS = (
-    backend_option(
-        "Backend to use; list them with: wlk-core backends.  [default: that of config.toml, "
-        "else the preferred one of those installed]",
-    ),
+#: Adds the options that choose a backend and run a stream; `choose` resolves their values.
+stream_options = _all(
+    backend_option("Backend to use; see: wlk-core backends.  [default: the preferred one]"),
+    click.option("--model", metavar="REF", help="Size alias, repository id or directory."),
     click.option(
-        "--model",
-        metavar="REF",
-        help="Model to load: a size alias, a repository id (owner/name) or a directory.  "
-        "[default: the backend's own]",
+        "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
     ),
-    click.option(
-        "--language",
-        metavar="CODE|auto",
-        help="Language of the speech, such as en, en-US or English; detected by default.",
-    ),
-    click.option(
-        "--task",
-        type=click.Choice(["transcribe", "translate"]),
-        default="transcribe",
-        show_default=True,
-        help="Transcribe, or translate to English where the backend can.",
-    ),
-    click.option(
-        "--policy",
-        metavar="NAME",
-        help="Streaming policy, which decides when text is final; see: wlk-core backends NAME.",
-    ),
-    click.option(
-        "--option",
-        "pairs",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="Option of the backend; may be repeated.  List them with: wlk-core backends NAME.",
-    ),
-    click.option(
-        "--no-vad",
-        is_flag=True,
-        help="Give silences to the model too; voice activity detection leaves them out otherwise.",
-    ),
-    click.option(
-        "--vad-threshold",
-        "threshold",
-        type=float,
-        metavar="P",
-        help="Probability from 0 to 1 from which a sound is speech.  [default: 0.5]",
-    ),
-    click.option(
-        "--vad-silence",
-        "silence_seconds",
-        type=float,
-        metavar="S",
-        help="Seconds of quiet that end an utterance.  [default: 1.2]",
-    ),
-    click.option(
-        "--vad-pre-roll",
-        "pre_roll",
-        type=float,
-        metavar="S",
-        help="Seconds before speech that are decoded too.  [default: 0.4]",
-    ),
+    click.option("--task", type=_TASKS, default="transcribe", help="Translate means to English."),
+    click.option("--policy", metavar="NAME", help="Streaming policy; see: wlk-core backends NAME."),
+    pairs_option("--option", "pairs", "Option of the backend, see: wlk-core backends NAME"),
+    click.option("--no-vad", is_flag=True, help="Give silences to the model too."),
     click.option("--offline", is_flag=True, help="Never use the network."),
+    translator_options,
 )
-
-
-def stream_options(command: F) -> F:
-    """Add the options that choose a backend and run a stream; `choose` resolves their values."""
-    command = translator_options(command)
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def translator_options(command: F) -> F:
-    """Add the options that choose a translator; `TranslatorChoice` resolves their values."""
-    for option in reversed(_TRANSLATOR_OPTIONS):
-        command = option(command)
-    return command
 
 
 @attrs.frozen
@@ -168,24 +105,21 @@ class Choice:
     registry: Registry
     settings: Settings
     task: str = "transcribe"
-    vad: bool | GateParameters = True
+    vad: bool = True
     translation: TranslatorChoice | None = None
+    diarizer: tuple[str, dict[str, str]] | None = None  #: and its options
 
-    @property
-    def loading(self) -> str:
-        """What a terminal shows while the backend is loaded."""
-        return printable(f"loading {self.settings.spec.name} {self.settings.model} ...")
-
-    def load(self) -> Backend:
-        """Load the backend."""
-        return self.settings.load(self.registry)
-
-    def open_translator(self, stack: ExitStack) -> Translator | None:
-        """Return a translator that *stack* closes, None where none was chosen."""
-        if self.translation is None:
-            return None
-        translator = self.translation.open(self.settings.spec, self.settings.language)
-        return stack.enter_context(closing(translator))
+    def open_annotators(self, stack: ExitStack) -> tuple[Diarizer | None, Translator | None]:
+        """Return those that were chosen; *stack* closes them."""
+        diarizer = translator = None
+        if self.diarizer is not None:
+            name, options = self.diarizer
+            diarizer = self.registry.load_annotator("diarizer", name, **options)
+            stack.enter_context(closing(diarizer))
+        if self.translation is not None:
+            translator = self.translation.open(self.settings.spec, self.settings.language)
+            stack.enter_context(closing(translator))
+        return diarizer, translator
 
 
 def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
@@ -195,18 +129,11 @@ def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flag
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":
         raise click.UsageError("--task translate and --translate-to exclude each other")
-    names = ("threshold", "silence_seconds", "pre_roll")
-    gate = {name: value for name in names if (value := flags.pop(name)) is not None}
-    if no_vad and gate:
-        raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
-    vad: bool | GateParameters = not no_vad
-    if gate:
-        from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
-
-        vad = Chosen(**gate)
     # A variable and not an argument, because the frameworks under the backends read it too.
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     settings = choose_settings(registry, **flags)
     settings.spec.check_task(task)
-    return Choice(registry=registry, settings=settings, task=task, vad=vad, translation=translation)
+    return Choice(
+        registry=registry, settings=settings, task=task, vad=not no_vad, translation=translation
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The ending of a file in each format.
 SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
-_STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
+STYLES = {suffix: style for style, suffix in SUFFIXES.items()}  #: the reverse
 
 
 class Output:
@@ -34,7 +34,7 @@ class Output:
         """Write and flush; OSError names the output."""
         self._before()
         # A file is opened with its first text and flushed after each: `tail -f` and a power cut
-        # find all that was committed.  Of what is not Unicode, such as a file name, the escape is
+        # find all that was written.  Of what is not Unicode, such as a file name, the escape is
         # what JSON has too.
         try:
             if self._path and not self._stream:
@@ -81,37 +81,33 @@ def plan_outputs(
     The ending of a file chooses its format, where *style* is None.  Several recordings go into a
     directory, which is created.
     """
-    if output in {None, "-"}:
+    if output is None or output == "-":
         if len(files) > 1 and style not in {None, "text", "json"}:
             raise click.UsageError(
                 f"several files as {style} need a directory of their own: --output DIRECTORY"
             )
         return [(style or "text", None)] * len(files)
-    if not output:
-        raise click.UsageError("--output needs the path of a file or a directory")
-    target = Path(output)
-    ending = None if target.is_dir() else _STYLES.get(target.suffix.lower())
-    if len(files) == 1 and not target.is_dir() and not output.endswith(("/", os.sep)):
-        if style and ending not in {None, style}:
-            raise click.UsageError(
-                f"--output {output} is {ending} by its ending, but --format is {style}; leave "
-                "--format out, or choose another ending"
-            )
-        paths = [target]
-        style = style or ending
-    else:
+    paths = [Path(output)]
+    ending = None if paths[0].is_dir() else STYLES.get(paths[0].suffix.lower())
+    if len(files) > 1 or paths[0].is_dir() or output.endswith(("/", os.sep)):
+        names = ["stdin" if file == "-" else Path(file).stem for file in files]
+        if len(set(names)) < len(names):
+            raise click.UsageError("recordings of one name need an --output each")
+        if ending is not None:
+            raise click.UsageError(f"--output {output}: several files need a directory")
+        paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
         try:
-            if ending:
-                raise FileExistsError(0, f"got one for a {target.suffix} file")
-            target.mkdir(parents=True, exist_ok=True)
+            paths[0].parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise click.UsageError(
-                f"--output {output}: expected a directory for several files, {error.strerror}"
-            ) from error
-        paths = [target / name for name in _names(files, SUFFIXES[style or "text"])]
+            raise click.UsageError(f"--output {output}: {error.strerror}") from error
+    elif style and ending not in {None, style}:
+        raise click.UsageError(
+            f"--output {output} is {ending} by its ending, but --format is {style}; leave "
+            "--format out, or choose another ending"
+        )
     for path in paths:
         check_target(path, "--output", recordings=files, is_forced=is_forced)
-    return [(style or "text", path) for path in paths]
+    return [(style or ending or "text", path) for path in paths]
 
 
 def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
@@ -127,15 +123,3 @@ def check_target(path: Path, option: str, *, recordings: Sequence[str], is_force
         raise click.UsageError(
             f"{option} {path}: it exists; replace it with --force, or choose another path"
         )
-
-
-def _names(files: Sequence[str], extension: str) -> list[str]:
-    paths = [Path("stdin") if file == "-" else Path(file) for file in files]
-    names = [path.stem for path in paths]
-    if len(set(names)) < len(names):
-        names = [path.name for path in paths]
-    if doubled := [name for name in names if names.count(name) > 1]:
-        raise click.UsageError(
-            f"several recordings are called {doubled[0]}; transcribe each with its own --output"
-        )
-    return [name + extension for name in names]

@@ -14,7 +14,8 @@ T = TypeVar("T")
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # Of a held signal, because `docker stop` kills 10 s after its own.
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 5
+_alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
 
 
 class Stopped(KeyboardInterrupt):
@@ -45,7 +46,7 @@ class Stops:
             usual = (signal.SIG_DFL, signal.default_int_handler)
             if number is not None and signal.getsignal(number) in usual:
                 signal.signal(number, self._receive)
-        if hasattr(signal, "setitimer"):  # absent on Windows
+        if hasattr(signal, "SIGALRM"):
             signal.signal(signal.SIGALRM, self._give_up)
 
     def hold(self) -> None:
@@ -56,7 +57,7 @@ class Stops:
         """Let signals raise again, and raise the one that came."""
         self._is_held = False
         if self._number is not None:
-            _set_alarm(0.0)
+            _alarm(0)
             raise Stopped(self._number)
 
     def reset(self) -> None:
@@ -84,16 +85,11 @@ class Stops:
         self._number = number
         if not self._is_held:
             raise Stopped(number)
-        _set_alarm(_PATIENCE_SECONDS)
+        _alarm(_PATIENCE_SECONDS)
 
     def _give_up(self, _number: int, _frame: FrameType | None) -> None:
         if self._number is not None and self._is_held:
             raise Stopped(self._number)
-
-
-def _set_alarm(seconds: float) -> None:
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 STOPS = Stops()  #: one for each process, because signal handlers are too

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+import logging
 import os
+from pathlib import Path
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +17,6 @@ from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    import logging
 
 _MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
@@ -39,12 +42,11 @@ def usage_line(error: click.UsageError) -> str:
 
 def report(file: str, error: Exception) -> None:
     """Write why a recording or a microphone failed, in one line that names it."""
-    print_error(error if os.path.basename(file) in str(error) else f"{file}: {error}")  # noqa: PTH119 -- pathlib takes 3 ms
+    print_error(error if Path(file).name in str(error) else f"{file}: {error}")
 
 
 def printable_formatter(style: str) -> logging.Formatter:
     """Return a formatter of log records that escapes terminal control sequences."""
-    import logging  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
 
     class PrintableFormatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
@@ -55,9 +57,6 @@ def printable_formatter(style: str) -> logging.Formatter:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return aligned columns without the empty ones; the last cell of a row wraps in its column."""
-    import shutil  # noqa: PLC0415 -- not for `wlk-core --help`
-    import textwrap  # noqa: PLC0415 -- as above
-
     # Programs read lines; only people need them short.
     is_for_people = "COLUMNS" in os.environ or sys.stdout.isatty()
     room = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) if is_for_people else sys.maxsize

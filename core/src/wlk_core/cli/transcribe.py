@@ -3,52 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import attrs
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import Choice, backend_option, choose, stream_options
-from wlk_core.cli.outputs import SUFFIXES, check_target, plan_outputs
-from wlk_core.cli.terminal import echo
+from wlk_core.cli.options import Choice, backend_option, choose, pairs_option, stream_options
+from wlk_core.cli.outputs import STYLES, SUFFIXES, check_target, plan_outputs
+from wlk_core.cli.terminal import echo, table
 from wlk_core.config import Settings, choose_settings
-from wlk_core.errors import AudioDeviceError, BackendUnavailable
+from wlk_core.errors import BackendUnavailable
 from wlk_core.options import OptionValues, parse_pairs
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from wlk_core.backend import BackendSpec
-    from wlk_core.registry import Registry
-
-_DEMO_MODEL = "digits"
-_DEMO_CHUNK_SECONDS = 0.5  # short enough to look live
+SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digits
+_SECONDS = click.FloatRange(0, 86_400, min_open=True)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
-@click.option(
-    "--chunk-seconds",
-    type=click.FloatRange(0, 86_400, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Seconds of audio given to the backend at a time: changes when words come, not which.",
-)
+@click.option("--chunk-seconds", type=_SECONDS, default=1.0, help="Seconds of audio per call.")
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(list(SUFFIXES)),
-    help="Output format.  [default: that of the ending of --output, else text]",
-)
-@click.option(
-    "--output",
-    "target",
-    metavar="PATH",
-    type=click.Path(),
-    help="File for the result, or directory for several.  [default: standard output]",
-)
+@click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
+@click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 @click.pass_context
 def transcribe(
@@ -59,52 +37,34 @@ def transcribe(
     chunk_seconds: float,
     realtime: bool,
     style: str | None,
-    target: str | None,
+    output: str | None,
     force: bool,
     **flags: Any,
 ) -> int:
     """
-    Transcribe each FILE, with words as soon as they are final.
+    Transcribe each FILE, with text as soon as it is final.
 
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
-    be read is one line on standard error and does not stop the others.
+    be read is one line on standard error and does not stop the others.  The ending of --output
+    chooses the format, and without it text goes to standard output.
     """
-    plan = plan_outputs(files, target, style, is_forced=force)
-    if chunk_seconds != chunk_seconds:  # noqa: PLR0124 -- click's ranges let NaN through
-        raise click.UsageError("--chunk-seconds needs a number of seconds, got nan")
+    plan = plan_outputs(files, output, style, is_forced=force)
     choice = choose(registry_of(context), **flags)
-    planned = [(file, *each) for file, each in zip(files, plan, strict=True)]
+    planned = [(file, [each]) for file, each in zip(files, plan, strict=True)]
 
-    from wlk_core.cli.run import transcribe_files  # noqa: PLC0415 -- brings numpy and av
+    from wlk_core.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
-    return transcribe_files(choice, planned, chunk_seconds=chunk_seconds, is_spoken=realtime)
+    return transcribe_all(choice, planned, chunk_seconds=chunk_seconds, is_spoken=realtime)
 
 
 @click.command()
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
 @click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
 @click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")
-@click.option(
-    "--save",
-    "saves",
-    metavar="PATH",
-    multiple=True,
-    help="Keep the result in a file ending with .txt, .srt, .vtt, .json, .jsonl or .wav; may be "
-    "repeated.",
-)
+@click.option("--save", "saves", metavar="PATH", multiple=True, help="Keep the result in a file.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.option(
-    "--diarizer",
-    metavar="NAME[=MODEL]",
-    help="Find speakers with this installed plugin, for the live view and the files of --save.",
-)
-@click.option(
-    "--diarizer-option",
-    "diarizer_pairs",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Option of the diarizer; may be repeated.",
-)
+@click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
+@pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
 @stream_options
 @click.pass_context
 def listen(
@@ -121,36 +81,40 @@ def listen(
     **flags: Any,
 ) -> int:
     """
-    Transcribe a microphone until Ctrl-C, with words as soon as they are final.
+    Transcribe a microphone until Ctrl-C, with text as soon as it is final.
 
-    The files of --save grow with the words, those with speakers and .json files come in the end.
+    --save may be repeated; the ending of its file, .txt, .srt, .vtt, .json or .jsonl, chooses the
+    format.  Files grow with the words, those with speakers and .json files come in the end.
     Nothing that was committed is lost when the run ends.  A microphone needs the package
     sounddevice: pip install 'wlk-core[mic]'.
     """
-    from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.run import listen_to  # noqa: PLC0415 -- as above
+    from wlk_core.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
 
     if list_devices:
-        if not (devices := input_devices()):
-            raise AudioDeviceError("no device can record; connect a microphone")
-        for found in devices:
-            mark = "*" if found["is_default"] else " "
-            rate = round(found["default_samplerate"])
-            echo(f"{mark} {found['index']:3} {found['name']}  ({rate} Hz)")
+        found = input_devices()
+        rows = [
+            ("*" if each["is_default"] else "", str(each["index"]), each["name"]) for each in found
+        ]
+        echo(table(rows) or "no device can record; connect a microphone")
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
     if diarizer_pairs and diarizer is None:
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
-    targets = _check_saves(saves, is_forced=force, recordings=[file] if file else [])
+    targets: dict[Path, str] = {}
+    for path in map(Path, saves):
+        if (ending := path.suffix.lower()) not in STYLES:
+            raise click.UsageError(f"--save {path}: expected the ending {', '.join(STYLES)}")
+        check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
+        targets[path] = STYLES[ending]
     choice = choose(registry_of(context), **flags)
-    if file is None:  # what is absent is reported before a model is loaded
-        find_device(device)
-    else:
-        audio_duration(file)
-    speakers = diarizer and (diarizer, parse_pairs(diarizer_pairs))
-    return listen_to(choice, device, file, targets, speakers or None)
+    if diarizer is not None:
+        choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))
+    if file is None:
+        find_device(device)  # what is absent is reported before a model is loaded
+    planned = [*((style, path) for path, style in targets.items()), ("text", None)]
+    return transcribe_all(choice, [(file, planned)], device=device, is_live=True)
 
 
 @click.command()
@@ -162,58 +126,22 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
     """
     Transcribe the bundled sample, spoken digits, with the model that comes with a backend.
 
-    Words are printed as soon as they are final.  No network is used.
+    Text is printed as soon as it is final.  No network is used.
     """
     registry = registry_of(context)
-    spec = _demo_backend(registry, backend)
-    options = OptionValues({}, {})
-    settings = Settings(spec=spec, model=_DEMO_MODEL, language=None, options=options)
-    sample = sample_path()
+    spec = registry.spec(backend) if backend else choose_settings(registry).spec
+    others = () if backend else registry.usable()
+    spec = next((each for each in (spec, *others) if "digits" in each.models), spec)
+    if "digits" not in spec.models:
+        raise BackendUnavailable(f"backend {spec.name} has no model digits; see: wlk-core models")
     if save is not None:
-        path, sound = Path(save), sample.read_bytes()
+        path, sound = Path(save), SAMPLE.read_bytes()
         is_copy = path.is_file() and path.read_bytes() == sound
         check_target(path, "--save", recordings=[], is_forced=is_copy)
         path.write_bytes(sound)
+    settings = Settings(spec=spec, model="digits", language=None, options=OptionValues({}, {}))
+    choice = Choice(registry=registry, settings=settings)
 
-    from wlk_core.cli.run import transcribe_files  # noqa: PLC0415 -- brings numpy and av
+    from wlk_core.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
-    return transcribe_files(
-        Choice(registry=registry, settings=settings),
-        [(str(sample), "text", None)],
-        chunk_seconds=_DEMO_CHUNK_SECONDS,
-        is_spoken=not fast,
-    )
-
-
-def sample_path() -> Path:
-    """Return the bundled recording, spoken English digits."""
-    return Path(__file__).with_name("clip") / "demo.flac"
-
-
-def _demo_backend(registry: Registry, name: str | None) -> BackendSpec:
-    chosen = registry.spec(name) if name is not None else choose_settings(registry).spec
-    if _DEMO_MODEL in chosen.models:
-        return chosen
-    others = [spec for spec in registry.usable() if _DEMO_MODEL in spec.models]
-    if name is None and others:
-        return others[0]
-    raise BackendUnavailable(
-        f"backend {chosen.name} brings no {_DEMO_MODEL} model for the demo; backends that do: "
-        f"{', '.join(spec.name for spec in others) or 'none of those installed'}"
-    )
-
-
-def _check_saves(
-    saves: Sequence[str], *, is_forced: bool, recordings: Sequence[str]
-) -> dict[Path, str]:
-    styles = {suffix: style for style, suffix in SUFFIXES.items()} | {".wav": "wav"}
-    targets: dict[Path, str] = {}
-    for path in map(Path, saves):
-        if path.suffix.lower() not in styles:
-            endings = ", ".join(styles)
-            raise click.UsageError(f"--save {path}: expected a file that ends with {endings}")
-        check_target(path, "--save", recordings=recordings, is_forced=is_forced)
-        if path.resolve() in {other.resolve() for other in targets}:
-            raise click.UsageError(f"--save {path} is given twice")
-        targets[path] = styles[path.suffix.lower()]
-    return targets
+    return transcribe_all(choice, [(str(SAMPLE), [("text", None)])], is_spoken=not fast)

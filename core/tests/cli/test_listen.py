@@ -7,7 +7,9 @@ import importlib
 import json
 import re
 import signal
+import struct
 from types import SimpleNamespace
+import wave
 
 import numpy as np
 import pytest
@@ -23,12 +25,19 @@ from wlk_core.microphone import Captured
 from wlk_core.session import Commit, Endpoint
 from wlk_core.tokens import ASRToken
 
-SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl")
+SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
 def blocks_of(audio):
     """Return audio in blocks of 50 ms."""
     return partition(audio, 0.05)
+
+
+def read_wav(path):
+    """Return the samples of a wav file, which are at 16 kHz."""
+    with wave.open(str(path)) as file:
+        assert 16_000 == file.getframerate()
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
 
 def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken):
@@ -52,13 +61,14 @@ def test_a_recording_is_played_in_real_time(listen, spoken_time, recording, tran
 
 
 def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
-    """Text, captions and JSON of one run."""
-    microphone(blocks_of(spoken(1, 2, 3)))
+    """Text, captions, JSON and sound of one run."""
+    audio = spoken(1, 2, 3)
+    microphone(blocks_of(audio))
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
 
     assert 0 == listen(*saves).status
-    text, srt, vtt, document, events = paths
+    text, srt, vtt, document, events, sound = paths
     assert '"event": "end"' in events.read_text()
     assert "one two three\n" == text.read_text()
     assert "one two three" in srt.read_text()
@@ -66,6 +76,7 @@ def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
     result = json.loads(document.read_text())
     assert "one two three" == result["text"]
     assert "incomplete" not in result
+    assert np.array_equal(np.round(audio * 32_768).clip(-32_768, 32_767), read_wav(sound))
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
@@ -86,8 +97,8 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
 
 @pytest.mark.usefixtures("loud_is_speech")
 def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path):
-    """A run that is killed leaves the words before it; a line is written with its utterance."""
-    text, events = (tmp_path / f"talk{suffix}" for suffix in (".txt", ".jsonl"))
+    """A run that is killed leaves the words and the sound before it."""
+    text, events, sound = (tmp_path / f"talk{suffix}" for suffix in (".txt", ".jsonl", ".wav"))
     seen = []
 
     class Script(list):
@@ -98,16 +109,17 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
             item = super().pop(index)
             if item != "look":
                 return item
-            seen.extend((text.read_text(), events.read_text()))
+            seen.extend((text.read_text(), events.read_text(), len(read_wav(sound))))
             return None
 
     opened = microphone([])
     talk = np.concatenate([spoken(1, 2, 3), np.zeros(32_000, np.float32)])
     opened.script = Script([*map(Captured, blocks_of(talk)), "look"])
-    command("listen", "--save", text, "--save", events)
+    command("listen", "--save", text, "--save", events, "--save", sound)
 
-    assert "one two three\n" == seen[0]
+    assert "one two three" == seen[0]
     assert " three" in seen[1]
+    assert len(talk) == seen[2]
 
 
 def test_a_reader_that_leaves_costs_no_file_a_word(
@@ -132,18 +144,21 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
     assert "[Errno 32] Broken pipe" == result["incomplete"]
 
 
-def test_a_gap_is_a_line(listen, microphone, spoken, tmp_path):
-    """The times of the words after it count it."""
-    document = tmp_path / "talk.json"
+def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
+    """The times of the words after it fit the recording."""
+    sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"
     first, second = spoken(1, 2), spoken(3)
     microphone([first, Captured(second, 1.5)])
-    done = listen("--save", document)
+    done = listen("--save", sound, "--save", document)
+    samples = read_wav(sound)
     start = json.loads(document.read_text())["tokens"][2]["start"]
     before = len(first) / 16_000
 
     assert "one two\nthree\n" == done.out
     assert f"1.5 s from {before:.1f} s on were not captured" in done.err
     assert before + 1.5 + 0.08 == pytest.approx(start)
+    assert len(first) + 24_000 + len(second) == len(samples)
+    assert not samples[len(first) : len(first) + 24_000].any()
 
 
 def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
@@ -175,8 +190,29 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
 
     assert (0, "one two three\nfour\n") == done[:2]
     assert 1 == len(done.err.splitlines())
-    assert "digits is too slow for live audio and skips ticks: choose a smaller" in done.err
+    assert re.search(r"is too slow for live audio: it takes \d+\.\d s for a second", done.err)
     assert "tick_seconds" in done.err
+
+
+def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone, spoken, tmp_path):
+    """The length in its header has 32 bits; the words go on."""
+    gap = 2**31 / 16_000  # of two bytes each
+    microphone([spoken(1), Captured(spoken(2), gap / 1_000)])
+    sound = tmp_path / "talk.wav"
+    patched = wave.Wave_write._patchheader
+
+    def patch(self):
+        if self._datawritten > 1_000_000:
+            raise struct.error("'L' format requires 0 <= number <= 4294967295")
+        patched(self)
+
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(wave.Wave_write, "_patchheader", patch)
+        done = listen("--save", sound)
+
+    assert (1, "one\ntwo\n") == done[:2]
+    assert f"wlk-core: cannot write {sound}: a wav file holds 4 GB\n" in done.err
+    assert len(read_wav(sound)) > 0
 
 
 def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_path, monkeypatch):
@@ -204,7 +240,7 @@ def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_
         (
             ["--save", "a.mp3"],
             2,
-            "expected the ending .txt, .json, .jsonl, .srt, .vtt",
+            "expected the ending .txt, .json, .jsonl, .srt, .vtt, .wav",
         ),
         (["--save", "no/a.txt"], 2, "there is no directory no"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
@@ -338,7 +374,7 @@ def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, s
 @pytest.mark.parametrize(("style", "count"), [("text", 2), ("srt", 1)])
 def test_an_utterance_ends_a_line_of_text_alone(style, count):
     """Captions are those of the tokens, as in Python, because a subtitle may last over a pause."""
-    form = new_format(style, has_speakers=False, has_translations=False)
+    form = new_format(style, has_speakers=False, has_translations=False, in_lines=True)
     words = [ASRToken(0.0, 1.0, " one"), ASRToken(1.2, 2.0, " two")]
     events = [Commit((words[0],), 1.0), Endpoint(1.0, "silence", 1.2), Commit((words[1],), 2.0)]
     outcome = SimpleNamespace(incomplete="stopped")

@@ -18,7 +18,7 @@ from wlk_core.cli.live_view import LiveView
 from wlk_core.cli.outputs import ArrayOutput, Output
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.cli.terminal import print_error, report
-from wlk_core.cli.writers import Outcome, Writer, new_format
+from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format
 from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import AudioGap, Failure, Lag, Session
@@ -56,6 +56,7 @@ def transcribe_all(
     settings, view = choice.settings, LiveView()
     is_array = len(planned) > 1 and planned[0][1] == [("json", None)]
     screen = ArrayOutput(before=view.hide) if is_array else Output(before=view.hide)
+    is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
     jobs = []
     for file, targets in planned:
         try:  # before a model is loaded for it; nothing is read from a pipe before its turn
@@ -75,7 +76,12 @@ def transcribe_all(
 
         def writer(style: str, path: Path | None) -> Writer:
             has_speakers = diarizer is not None and path is not None
-            form = new_format(style, has_speakers=has_speakers, has_translations=bool(translator))
+            form = new_format(
+                style,
+                has_speakers=has_speakers,
+                has_translations=translator is not None,
+                in_lines=is_viewed and path is None,
+            )
             return Writer(form, Output(path) if path else screen)
 
         stack.callback(view.hide)
@@ -89,15 +95,21 @@ def transcribe_all(
             options = settings.options.stream
             if not is_spoken and not may_be_live(file):
                 options = settings.spec.recording_options(options)
+            source: Microphone | FileSource = (
+                stack.enter_context(microphone.Microphone(device))
+                if file is None
+                else FileSource(file, chunk_seconds, is_spoken=is_spoken)
+            )
             run = Run(
                 choice=choice,
                 backend=backend,
                 options=options,
-                source=FileSource(file, chunk_seconds, is_spoken=is_spoken)
-                if file is not None
-                else stack.enter_context(microphone.Microphone(device)),
+                source=source,
                 outcome=Outcome(file=file or title, settings=settings, language=settings.language),
-                targets=[writer(*target) for target in targets],
+                targets=[
+                    WavFile(path, source.rate) if path and style == "wav" else writer(style, path)
+                    for style, path in targets
+                ],
                 view=view,
                 diarizer=diarizer,
                 translator=translator,
@@ -123,7 +135,7 @@ class Run:
     options: Mapping[str, Any]
     source: Microphone | FileSource
     outcome: Outcome
-    targets: list[Writer]
+    targets: list[Writer | WavFile]
     view: LiveView
     diarizer: Diarizer | None
     translator: Translator | None
@@ -132,6 +144,7 @@ class Run:
     _session: Session = attrs.field(init=False)
     _status: int = attrs.field(default=0, init=False)
     _told: set[str] = attrs.field(factory=set, init=False)
+    _has_lagged: bool = attrs.field(default=False, init=False)
 
     def execute(self) -> int:
         """Transcribe until the source ends or a signal comes; return the exit status."""
@@ -184,6 +197,7 @@ class Run:
                 for block in captured:
                     if block.lost_seconds:
                         self._session.skip(block.lost_seconds)
+                    self._each(methodcaller("hear", block))
                     self._session.receive(block.audio)
                 if not captured:
                     self._step()
@@ -222,15 +236,24 @@ class Run:
                 if self.is_live or not getattr(event.error, "retryable", True):
                     self._line(event.error)
             elif isinstance(event, Lag) and self.is_live:
-                self._line(
-                    f"{self.choice.settings.model} is too slow for live audio and skips ticks: "
-                    "choose a smaller model, or longer ticks with --option tick_seconds=SECONDS"
-                )
+                self._report_lag(event)
             elif isinstance(event, AudioGap):
                 seconds = event.end - event.start
                 self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
 
-    def _each(self, call: Callable[[Writer], None]) -> None:
+    def _report_lag(self, lag: Lag) -> None:
+        if self._has_lagged:
+            return
+        self._has_lagged = True
+        decoded = max(lag.audio_time - lag.seconds, 0.1)
+        factor = self._processor.stats.busy_seconds / decoded
+        self._line(
+            f"{self.choice.settings.model} is too slow for live audio: it takes {factor:.1f} s for "
+            "a second of audio on this machine, and leaves out ticks until it has caught up; "
+            "choose a smaller model, or longer ticks with --option tick_seconds=SECONDS"
+        )
+
+    def _each(self, call: Callable[[Writer | WavFile], None]) -> None:
         for target in list(self.targets):
             try:
                 call(target)

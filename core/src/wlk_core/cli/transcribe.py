@@ -83,8 +83,8 @@ def listen(
     """
     Transcribe a microphone until Ctrl-C, with text as soon as it is final.
 
-    --save may be repeated; the ending of its file, .txt, .srt, .vtt, .json or .jsonl, chooses the
-    format.  Files grow with the words, those with speakers and .json files come in the end.
+    --save may be repeated; the ending of its file, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
+    the format.  Files grow with the words, those with speakers and .json files come in the end.
     Nothing that was committed is lost when the run ends.  A microphone needs the package
     sounddevice: pip install 'wlk-core[mic]'.
     """
@@ -104,10 +104,11 @@ def listen(
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
     targets: dict[Path, str] = {}
     for path in map(Path, saves):
-        if (ending := path.suffix.lower()) not in STYLES:
-            raise click.UsageError(f"--save {path}: expected the ending {', '.join(STYLES)}")
+        styles = {**STYLES, ".wav": "wav"}
+        if (ending := path.suffix.lower()) not in styles:
+            raise click.UsageError(f"--save {path}: expected the ending {', '.join(styles)}")
         check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
-        targets[path] = STYLES[ending]
+        targets[path] = styles[ending]
     choice = choose(registry_of(context), **flags)
     if diarizer is not None:
         choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))

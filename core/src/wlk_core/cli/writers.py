@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 import itertools
 import json
+import struct
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
+import wave
 
 import attrs
+import numpy as np
 
 from wlk_core.segments import (
     VTT_HEADER,
@@ -27,8 +31,11 @@ from wlk_core.session.timeline import Timeline, with_translations
 from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wlk_core.cli.outputs import Output
     from wlk_core.config import Settings
+    from wlk_core.microphone import Captured
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
     from wlk_core.session.events import Event
@@ -75,6 +82,33 @@ class Outcome:
 def committed(event: Event) -> tuple[ASRToken, ...]:
     """Return the tokens of a commit, none of another event."""
     return event.tokens if isinstance(event, Commit) else ()
+
+
+@attrs.define
+class Text:
+    """Words as they are committed, a line for each caption, which begins with its speaker."""
+
+    _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
+    _is_new_line: bool = True
+
+    def push(self, event: Event) -> str:
+        """Return the committed words."""
+        return "".join(map(self._spaced, committed(event)))
+
+    def flush(self, _outcome: Outcome) -> str:
+        """Return the end of the last line."""
+        return "" if self._is_new_line else "\n"
+
+    def _spaced(self, token: ASRToken) -> str:
+        # The token after a caption tells that it has ended.
+        turns = self._builder.push(token) is not None and not self._is_new_line
+        text = plain(token.text)
+        if turns or self._is_new_line:
+            text = text.lstrip()
+            if text and token.speaker is not None:
+                text = f"{plain(str(token.speaker))}: {text}"
+            self._is_new_line = not text
+        return f"\n{text}" if turns else text
 
 
 def _text_cue(_number: int, segment: Segment) -> str:
@@ -194,17 +228,19 @@ class Document:
 
 
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
-Format: TypeAlias = Captions | JSONLines | Document
+Format: TypeAlias = Text | Captions | JSONLines | Document
 
 
-def new_format(style: str, *, has_speakers: bool, has_translations: bool) -> Format:
-    """Return a format for one session."""
+def new_format(
+    style: str, *, has_speakers: bool, has_translations: bool, in_lines: bool = False
+) -> Format:
+    """Return a format for one session; text comes in whole lines where the live view has words."""
     if style == "jsonl":
         return JSONLines()
     # Both come after the words, and text alone can have translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
         return Document(style)
-    return Captions(style)
+    return Text() if style == "text" and not (in_lines or has_translations) else Captions(style)
 
 
 @attrs.define
@@ -213,6 +249,9 @@ class Writer:
 
     _format: Format
     _output: Output
+
+    def hear(self, block: Captured) -> None:
+        """Text has no sound."""
 
     def write(self, event: Event) -> None:
         """Write what an event adds."""
@@ -224,6 +263,40 @@ class Writer:
         if text := self._format.flush(outcome):
             self._output.write(text)
         self._output.close(is_complete=outcome.incomplete is None)
+
+
+class WavFile:
+    """The captured audio, 16 bits in one channel; what was not captured is silence."""
+
+    def __init__(self, path: Path, rate: int) -> None:
+        self._path, self._rate = path, rate
+        self._file = path.open("wb")
+        self._wave = wave.open(self._file)  # noqa: SIM115 -- closed by `finish`
+        self._wave.setparams((1, 2, rate, 0, "NONE", ""))
+
+    def hear(self, block: Captured) -> None:
+        """Append audio; the file is whole after each call.  OSError names it."""
+        audio, lost = block.audio, round(block.lost_seconds * self._rate)
+        if not isinstance(audio, bytes):
+            audio = np.clip(np.round(audio * 32768), -32768, 32767).astype("<i2").tobytes()
+        try:
+            for start in range(0, lost, self._rate):  # a machine may sleep for hours
+                self._wave.writeframes(bytes(2 * min(lost - start, self._rate)))
+            self._wave.writeframes(audio)
+            self._file.flush()
+        except (OSError, struct.error) as error:  # the length in the header has 32 bits
+            with suppress(OSError, struct.error):
+                self.finish()  # what was written so far can be played
+            reason = getattr(error, "strerror", None) or "a wav file holds 4 GB"
+            raise OSError(f"cannot write {self._path}: {reason}") from error
+
+    def write(self, event: Event) -> None:
+        """Sound has no text."""
+
+    def finish(self, _outcome: Outcome | None = None) -> None:
+        """Close the file."""
+        with self._file:
+            self._wave.close()
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:

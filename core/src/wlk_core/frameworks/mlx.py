@@ -57,13 +57,8 @@ class SharedStream:
         # Modules begin with random weights.  A thread that has drawn random numbers can crash the
         # process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
         # This one ends here.
-
-        def on_stream() -> T:
-            with self.acquire():
-                return make()
-
         with ThreadPoolExecutor(max_workers=1) as pool:
-            return pool.submit(on_stream).result()
+            return pool.submit(self.acquire()(make)).result()
 
     def warn_of_quantized(self, model: str) -> None:
         """Log that quantized weights are slow here, which they are on a CPU."""

@@ -373,14 +373,5 @@ class SilenceGate:
 
 
 def silence_gate(vad: bool | GateParameters = True) -> SilenceGate | None:  # noqa: FBT001, FBT002 -- as `vad` of Backend.transcribe
-    """
-    Return a gate with its own detector for one stream; None where *vad* is False.
-
-    Raises:
-        OptionError: *vad* is neither a bool nor GateParameters.
-
-    """
-    if not isinstance(vad, bool | GateParameters):
-        raise OptionError(f"expected `vad` as True, False or GateParameters, got {shown(vad)}")
-    parameters = GateParameters() if isinstance(vad, bool) else vad
-    return None if vad is False else SilenceGate(SileroDetector(), parameters)
+    """Return a gate with its own detector for one stream; None where *vad* is False."""
+    return None if vad is False else SilenceGate(SileroDetector(), None if vad is True else vad)

@@ -160,7 +160,7 @@ def test_what_comes_out_is_a_copy():
         (np.stack([WAVE, WAVE], axis=1), "one channel.*axis=1"),
         (np.array([np.nan], np.float32), "finite|within"),
         (np.zeros(3, complex), "complex"),
-        ("text", "bytes or a numpy array"),
+        ("text", "a numpy array of samples, got str"),
     ],
     ids=["stereo", "nan", "complex", "text"],
 )

@@ -78,11 +78,9 @@ class PcmConverter:
         """
         rest = b""
         samples: NDArray[np.generic]
-        if isinstance(audio, np.ndarray):
-            if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
-                return audio
-            samples = audio
-        elif isinstance(audio, bytes | bytearray | memoryview):
+        if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
+            return audio
+        if isinstance(audio, bytes | bytearray | memoryview):
             data = self._rest + bytes(audio)
             dtype = _SAMPLE_TYPES[self.encoding]
             whole = len(data) - len(data) % dtype.itemsize
@@ -91,9 +89,7 @@ class PcmConverter:
             if dtype == np.uint8:
                 samples = _table(self.encoding)[samples]
         else:
-            raise AudioFormatError(
-                f"expected bytes or a numpy array of samples, got {type(audio).__name__}"
-            )
+            samples = audio
         converted = to_float32(samples)
         validate_audio(converted)
         self._rest = rest

@@ -104,10 +104,8 @@ class EngineCalls:
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            def answer() -> tuple[R]:
-                return (function(*args, **kwargs),)
-
-            return self._run((self._next_number(),), answer, cut)[0]
+            numbers = (self._next_number(),)
+            return self._run(numbers, lambda: (function(*args, **kwargs),), cut)[0]
 
         return call
 
@@ -195,8 +193,7 @@ class EngineBatches:
         """
         Return the answer of *run* to *argument*, taken together with others of its *kind*.
 
-        *run* is one function a stream; it takes arguments of several calls and returns their
-        answers in the same order.  What it raises for the argument alone is raised.
+        *run* is one function a stream.  What it raises for the argument alone is raised.
         """
         # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
         # and an interrupt needs no partner.

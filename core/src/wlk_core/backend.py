@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_ar
 import attrs
 
 from wlk_core.errors import OptionError
-from wlk_core.options import (
-    Option,
-    OptionValues,
-    PluginSpec,
-    as_tuple,
-    check,
-    resolve_options,
-)
+from wlk_core.options import Option, OptionValues, PluginSpec, as_tuple, check, resolve_options
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
@@ -162,12 +155,7 @@ class BackendSpec(PluginSpec):
         Return *values* of options of both scopes by scope, converted and checked.
 
         Only the options in *values* are returned; their policy is the one that *values* or the
-        spec chooses.
-
-        Raises:
-            OptionError: an option is unknown or does not take its value; the message suggests the
-                right option of this backend.
-
+        spec chooses.  Raises OptionError where one is unknown or does not take its value.
         """
         # An unknown name counts as one of a stream: the error is about options of both scopes.
         names = {option.name for option in self.options if option.scope == "backend"}
@@ -185,11 +173,7 @@ class BackendSpec(PluginSpec):
         It is taken where the backend declares it and *values* name neither a policy nor an option
         that it does not take.
         """
-        live = {
-            option.name
-            for option in self.options
-            if option.policies and LONG_FORM not in option.policies
-        }
+        live = {o.name for o in self.options if o.policies and LONG_FORM not in o.policies}
         if LONG_FORM not in self.policies or "policy" in values or live & values.keys():
             return dict(values)
         return {**values, "policy": LONG_FORM}
@@ -236,9 +220,7 @@ class BackendSpec(PluginSpec):
 
     def check_task(self, task: str) -> None:
         """Raise OptionError unless *task* is one this backend can do."""
-        tasks = ["transcribe"]
-        if "translation" in self.capabilities:
-            tasks.append("translate")
+        tasks = ["transcribe", *(["translate"] if "translation" in self.capabilities else [])]
         if task not in tasks:
             raise OptionError(
                 f"{self.name} cannot do the task {shown(task)}; expected one of: {', '.join(tasks)}"

@@ -70,13 +70,7 @@ class LoadedBackend(Generic[E]):
 
     @property
     def engine(self) -> E:
-        """
-        The loaded model and what runs it.
-
-        Raises:
-            StreamClosed: the backend is closed.
-
-        """
+        """The loaded model and what runs it; raises StreamClosed when the backend is closed."""
         engine = self._engine
         if engine is None:
             raise StreamClosed("the backend is closed; load it again")
@@ -88,9 +82,7 @@ class LoadedBackend(Generic[E]):
         """
         Return a new stream; see Backend.  May block while the engine, or another machine, works.
 
-        Raises:
-            BackendError: the engine failed.
-
+        Raises BackendError where the engine fails.
         """
         engine = self.engine
         self.spec.check_language(language)
@@ -109,13 +101,7 @@ class LoadedBackend(Generic[E]):
     astream = astream
 
     def warmup(self) -> None:
-        """
-        Run the model once so that the first stream does not pay for it; leaves no trace.
-
-        Raises:
-            StreamClosed: the backend is closed.  What the engine raises is passed on.
-
-        """
+        """Run the model once; see Backend.  What the engine raises is passed on."""
         self._warmup(self.engine, self.engine_calls)
 
     def close(self) -> None:

@@ -83,13 +83,7 @@ class Option:
         return str(self.default).lower() if self.type is bool else str(self.default)
 
     def convert(self, value: Any, *, owner: str) -> Any:
-        """
-        Return *value* as this option's type; text is parsed, as on the command line.
-
-        Raises:
-            OptionError: it is of another type, not among the choices or out of range.
-
-        """
+        """Return *value* as this option's type, parsed from text; OptionError where it has none."""
         # None is also what "auto" was converted to, which a stream converts once more.
         if value is None and (self.default is None or self.is_auto_allowed):
             return None
@@ -163,13 +157,7 @@ class OptionValues(NamedTuple):
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """
-    Return the values of KEY=VALUE strings, unchecked.
-
-    Raises:
-        OptionError: a string is not KEY=VALUE, or one key has two values.
-
-    """
+    """Return the values of KEY=VALUE strings; OptionError for others, or two values of a key."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -189,10 +177,8 @@ def resolve_options(
     """
     Return the options of *scope* by name, *values* converted and defaults filled in.
 
-    Raises:
-        OptionError: an unknown name, an option of the other scope or of another policy, or a
-            value it does not take.
-
+    Raises OptionError for an unknown name, an option of the other scope or of another policy, or a
+    value it does not take.
     """
     declared = tuple(declared)
     known = {option.name: option for option in declared if option.scope == scope}

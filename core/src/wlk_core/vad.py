@@ -179,9 +179,7 @@ class GateParameters:
     """
     Voice activity detection as users know it.
 
-    Raises:
-        OptionError: `threshold` is not in [0, 1], or not 0 <= `pre_roll` < `silence_seconds`.
-
+    Raises OptionError unless `threshold` is in [0, 1], and 0 <= `pre_roll` < `silence_seconds`.
     """
 
     threshold: float = 0.5  #: the probability from which a frame is speech

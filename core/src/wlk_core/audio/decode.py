@@ -100,11 +100,7 @@ def audio_duration(path: AudioPath) -> float | None:
 
     It is an estimate for formats without that field (raw AAC, some MP3), and for a truncated file
     the length that was promised.  It is None where the header has no length, and for "-" and other
-    pipes, from which nothing is read.
-
-    Raises:
-        AudioFormatError, OSError: see `decode_file`.
-
+    pipes, from which nothing is read.  Raises as `decode_file`.
     """
     if path == "-" or (hasattr(path, "seekable") and not path.seekable()):
         return None
@@ -366,7 +362,15 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
                 "neither; check that it plays, and name an MP4 as a file instead of piping it"
             ) from error
         with container:
-            yield _Recording(container, _audio_stream(container, reader.name), reader)
+            stream = container.streams.best("audio")
+            if stream is None or getattr(stream, "codec_context", None) is None:
+                kinds = sorted({other.type for other in container.streams}) or ["nothing"]
+                raise AudioFormatError(
+                    f"expected a file with sound that FFmpeg can decode, got {reader.name!r} with "
+                    f"{' and '.join(kinds)} only; choose another recording, or convert it to wav "
+                    "or flac"
+                )
+            yield _Recording(container, stream, reader)
 
 
 @contextmanager
@@ -388,14 +392,3 @@ def _reader(path: AudioPath) -> Iterator[_Reader]:
         yield _Reader(BytesIO(path), "audio data")
     else:
         yield _Reader(path, str(getattr(path, "name", None) or "audio data"))
-
-
-def _audio_stream(container: InputContainer, name: str) -> AudioStream:
-    stream = container.streams.best("audio")
-    if stream is not None and getattr(stream, "codec_context", None) is not None:
-        return stream  # type: ignore[return-value]  # `best` is typed for all kinds of stream
-    kinds = " and ".join(sorted({other.type for other in container.streams})) or "nothing"
-    raise AudioFormatError(
-        f"expected a file with sound that FFmpeg can decode, got {name!r} with {kinds} only; "
-        "choose another recording, or convert it to wav or flac"
-    )

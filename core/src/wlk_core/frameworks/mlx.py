@@ -74,11 +74,8 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
     """
     Return the stream that all threads share on *device*: auto, cpu or gpu, as the option has them.
 
-    `install_hint` is the command that installs MLX for an NVIDIA GPU, for the message.
-
-    Raises:
-        BackendUnavailable: MLX has no such device here, or cannot compute on it.
-
+    Raises BackendUnavailable where MLX has no such device or cannot compute on it; `install_hint`,
+    for the message, is the command that installs MLX for an NVIDIA GPU.
     """
     if device == "gpu" and not mx.is_available(mx.gpu):
         raise BackendUnavailable(

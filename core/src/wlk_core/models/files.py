@@ -53,13 +53,9 @@ def read_json(
     """
     Return the value in a JSON file of a model, None if there is no file.
 
-    The file must fit *schema*, a type that msgspec can convert to.  Error messages end with
-    *remedy*.
-
-    Raises:
-        ModelNotFoundError: or *error*: the file cannot be read, is larger than 32 MiB, is damaged,
-            or does not fit *schema*; the message names the file, and the key.
-
+    Raises *error* where the file cannot be read, is larger than 32 MiB, is damaged, or does not fit
+    *schema*, a type that msgspec can convert to.  The message names the file and the key, and ends
+    with *remedy*.
     """
     content = read_limited(path, remedy=remedy, error=error)
     if content is None:
@@ -151,9 +147,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
     """
     Return the tensors of a safetensors file by name, without reading their data.
 
-    Raises:
-        ModelNotFoundError: the file is missing or damaged, or a tensor lies outside it.
-
+    Raises ModelNotFoundError where the file is missing or damaged, or a tensor lies outside it.
     """
     if not path.is_file():
         raise ModelNotFoundError(f"{path} is missing; {REMEDY}")

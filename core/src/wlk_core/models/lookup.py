@@ -157,11 +157,7 @@ def locate(
     An alias precedes a directory of the same name, which is ``./name``.  A model that is not in the
     cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses the network.  `bundled`
     maps the aliases in the plugin's wheel to their directories; each of the glob patterns `needs`
-    has to match a file.
-
-    Raises:
-        ModelNotFoundError: the model is not available; the message names the command that gets it.
-
+    has to match a file.  Raises ModelNotFoundError with the command that gets the model.
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
     ref, word = _resolved(ref, spec)

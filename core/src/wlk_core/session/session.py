@@ -140,11 +140,8 @@ class Session:
         """
         Declare that *seconds* of audio were not captured, as by a device that was lost.
 
-        The clock moves on and the utterance ends; an `AudioGap` is reported.
-
-        Raises:
-            ClockError: no number of seconds, negative or longer than a stream may be.
-
+        The clock moves on and the utterance ends; an `AudioGap` is reported.  Raises ClockError
+        where *seconds* is negative or longer than a stream may be.
         """
         self._queue.put_silence(seconds, in_samples=True)
 
@@ -226,13 +223,7 @@ class Session:
         self._queue.clear()
 
     def feed(self, audio: Audio) -> list[Event]:
-        """
-        Give *audio* of any length and do all the work that it brings; return what happened.
-
-        Raises:
-            AudioFormatError, StreamClosed: see `receive`.
-
-        """
+        """Give *audio*, as `receive`, and do all the work that it brings; return what happened."""
         self._work_off()  # what waited before
         self.receive(audio)
         self._work_off()

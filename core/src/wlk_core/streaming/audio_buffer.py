@@ -46,13 +46,7 @@ class AudioBuffer:
         self.end += len(audio)
 
     def view(self, start: int, end: int) -> NDArray[np.float32]:
-        """
-        Return samples number *start* up to *end*, read-only.
-
-        Raises:
-            IndexError: some of them are not held, or the range runs backwards.
-
-        """
+        """Return samples number *start* up to *end*, read-only; IndexError if one is not held."""
         if not self.start <= start <= end <= self.end:
             raise IndexError(
                 f"samples {start} to {end} requested, {self.start} to {self.end} are held"

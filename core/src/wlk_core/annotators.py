@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
 
-from wlk_core.options import PluginSpec, check
+from wlk_core.options import PluginSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,12 +116,6 @@ class AnnotatorSpec(PluginSpec):
     The declaration of an annotator, whose loader is called for each session.
 
     A translator has the options `target_language` and `source_language`, both codes or None.
-
-    The hooks `wlk_diarizers`, `wlk_translators` and `wlk_turn_detectors` return such specs.
     """
 
-    kind: AnnotatorKind = attrs.field(
-        validator=check(
-            "diarizer, translator or turn-detector", get_args(AnnotatorKind).__contains__
-        )
-    )
+    kind: AnnotatorKind

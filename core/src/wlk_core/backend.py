@@ -106,10 +106,7 @@ class BackendSpec(PluginSpec):
     #: without speech.
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     #: "same-thread" where one stream's calls must share a thread.
-    thread_affinity: Literal["any", "same-thread"] = attrs.field(
-        default="any",
-        validator=check('"any" or "same-thread"', ("any", "same-thread").__contains__),
-    )
+    thread_affinity: Literal["any", "same-thread"] = "any"
     #: The useful concurrency of engine calls, at least 1; None for one a CPU core.  A `Scheduler`
     #: has that many threads.  With the capability `batching` it is the number of calls that are
     #: worth taking together.
@@ -124,11 +121,6 @@ class BackendSpec(PluginSpec):
         names = [option.name for option in self.options]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")
-        if "batching" in self.capabilities and self.thread_affinity == "same-thread":
-            raise ValueError(
-                f"BackendSpec {self.name!r}: batching runs the calls of several streams in the "
-                'thread of one of them; expected thread_affinity "any", got "same-thread"'
-            )
         for option in self.options:
             if unknown := sorted(set(option.policies) - set(self.policies)):
                 raise ValueError(
@@ -142,12 +134,7 @@ class BackendSpec(PluginSpec):
         return resolve_options(self.options, values, scope="backend", owner=self.name)
 
     def stream_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        Return every option of scope "stream", defaults filled in; OptionError on others.
-
-        Where the spec declares policies, "policy" is one of them, and an option of another policy
-        is refused.
-        """
+        """Return every option of scope "stream", "policy" too; as `backend_options`."""
         return resolve_options(self.all_options, values, scope="stream", owner=self.name)
 
     def split_options(self, values: Mapping[str, Any]) -> OptionValues:
@@ -198,11 +185,7 @@ class BackendSpec(PluginSpec):
         return (policy, *self.options)
 
     def check_language(self, language: str | None) -> None:
-        """
-        Raise OptionError unless *language* is None or a code that a stream can be forced to.
-
-        The only declared language of a backend is accepted even where none can be forced.
-        """
+        """Raise OptionError unless *language* is None, the only one, or one that can be forced."""
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:

@@ -79,11 +79,7 @@ class LoadedBackend(Generic[E]):
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
-        """
-        Return a new stream; see Backend.  May block while the engine, or another machine, works.
-
-        Raises BackendError where the engine fails.
-        """
+        """Return a new stream; see Backend.  May wait for the engine; BackendError if it fails."""
         engine = self.engine
         self.spec.check_language(language)
         self.spec.check_task(task)

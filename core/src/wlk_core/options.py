@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import attrs
 
 from wlk_core.errors import OptionError
-from wlk_core.untrusted import is_text, printable, real_number, shown
+from wlk_core.untrusted import printable, real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,9 +42,8 @@ def check(
     return validate
 
 
-#: The validators of the name of a declaration, and of what names the function that loads it.
-NAME = check("[a-z][a-z0-9-]*", re.compile(r"[a-z][a-z0-9-]*").fullmatch)
-LOADER = check('"package.module:function"', re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*").fullmatch)
+#: The validator of the name of a declaration.
+NAME = check("[a-z][a-z0-9-]*", re.compile("[a-z][a-z0-9-]*").fullmatch)
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -56,10 +55,7 @@ def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
 class Option:
     """One option of a backend."""
 
-    #: What users type and the keyword of the Python call.
-    name: str = attrs.field(
-        validator=check("[a-z][a-z0-9_]*", re.compile("[a-z][a-z0-9_]*").fullmatch)
-    )
+    name: str  #: what users type and the keyword of the Python call
     type: type[str | int | float | bool] = str  #: None too where it is the default or "auto"
     default: Any = None  #: the value of an option that was left out
     #: The allowed values; empty for any.
@@ -106,9 +102,7 @@ class Option:
 
     def _parsed(self, value: Any) -> Any:
         if self.type is str:
-            # A path may have bytes that are not text; a stream's text is encoded by the engine.
-            is_path = isinstance(value, str) and self.scope == "backend"
-            return value if is_path or (is_text(value) and value) else None
+            return value if isinstance(value, str) and (value or self.scope == "backend") else None
         if self.type is bool:
             known = _BOOLS.get(value.lower()) if isinstance(value, str) else value
             return known if isinstance(known, bool) else None
@@ -131,7 +125,7 @@ class PluginSpec:
     summary: str  #: one line
     #: The name of the loader, "package.module:function".  The registry imports it when a model is
     #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
-    load: str = attrs.field(validator=LOADER)
+    load: str
     #: Every option that it takes, or that its streams take, declared once.
     options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
     #: The codes that a stream may be forced to or detect, or that a translator writes.

@@ -94,11 +94,7 @@ class Registry:
         self._loaded: dict[EntryPoint, PluginInfo] = {}
 
     def load_command(self, name: str) -> Any:
-        """
-        Import the click command called *name* of a plugin; None where no plugin offers it.
-
-        Raises BackendUnavailable where it cannot be imported, or two distributions offer it.
-        """
+        """Import the click command *name*, None where no plugin offers it; raises as `spec`."""
         found = [found for found in self._found if name in found[0].commands]
         if not found:
             return None
@@ -134,11 +130,7 @@ class Registry:
         return None
 
     def spec(self, name: str) -> BackendSpec:
-        """
-        Return the backend called *name*.
-
-        Raises BackendUnavailable where it is absent, broken, or offered by two distributions.
-        """
+        """Return the backend *name*; BackendUnavailable if absent, broken or offered twice."""
         spec: BackendSpec = self._find("backend", name)[1]
         return spec
 
@@ -157,12 +149,7 @@ class Registry:
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
     def default_backend(self) -> BackendSpec:
-        """
-        Return the usable backend that prefers this platform most.
-
-        Raises BackendUnavailable where none is usable without being named, or two distributions
-        offer the one that this platform prefers.
-        """
+        """Return the usable backend preferred here; BackendUnavailable if none can be chosen."""
         if usable := self.usable():
             return self.spec(usable[0].name)  # which refuses a name that two distributions offer
         if ranked := self._ranked():
@@ -206,12 +193,7 @@ class Registry:
         /,
         **options: Any,
     ) -> Any:
-        """
-        Load a diarizer, translator or turn detector for one session.
-
-        Users who choose one by a single word choose its model too, as "NAME=MODEL".  Raises as
-        `load_backend`.
-        """
+        """Load the annotator NAME, or "NAME=MODEL", for one session; raises as `load_backend`."""
         name, _, chosen = name.partition("=")
         return self._open(kind, name, chosen or None if model is None else model, options)
 
@@ -370,11 +352,7 @@ def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tup
 
 
 def missing_requirements(spec: Spec) -> dict[str, str]:
-    """
-    Return the distributions that *spec* requires and that are absent, and what installs them.
-
-    Nothing is imported, so a distribution that is present but broken is not noticed here.
-    """
+    """Return the absent distributions that *spec* requires, by metadata, and what installs them."""
     missing = {}
     for name, command in spec.requires.items():
         try:

@@ -14,7 +14,6 @@ import numpy as np
 
 from wlk_core.errors import OptionError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,11 +35,7 @@ _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 
 class SpeechDetector(Protocol):
-    """
-    A detector for the consecutive frames of one stream at 16 kHz; it may keep state.
-
-    Equal frames in equal order give equal probabilities.
-    """
+    """A deterministic detector for consecutive frames of one stream at 16 kHz; may keep state."""
 
     @property
     def frame_samples(self) -> int:
@@ -187,22 +182,13 @@ class GateParameters:
     pre_roll: float = 0.4  #: seconds of audio before speech that are decoded too
 
     def __attrs_post_init__(self) -> None:
-        threshold = real_number(self.threshold)
-        if threshold is None or not 0 <= threshold <= 1:
-            raise OptionError(
-                f"expected a threshold of speech from 0 to 1, got {shown(self.threshold)}"
-            )
-        silence, pre_roll = real_number(self.silence_seconds), real_number(self.pre_roll)
-        if silence is None or pre_roll is None or not 0 <= pre_roll < silence < math.inf:
+        if not 0 <= self.threshold <= 1:
+            raise OptionError(f"expected a threshold of speech from 0 to 1, got {self.threshold}")
+        if not 0 <= self.pre_roll < self.silence_seconds < math.inf:
             raise OptionError(
                 "expected a pre-roll of 0 s or more and a longer silence, got a pre-roll of "
-                f"{shown(self.pre_roll)} and a silence of {shown(self.silence_seconds)}"
+                f"{self.pre_roll} and a silence of {self.silence_seconds}"
             )
-
-    @property
-    def hang_over(self) -> float:
-        """Seconds of audio after speech that are decoded too."""
-        return (self.silence_seconds - self.pre_roll) * _HANG_OVER_PART
 
     @property
     def min_silence(self) -> float:
@@ -215,10 +201,10 @@ class SilenceGate:
     Remove long silences from a stream and report their exact length in samples.
 
     Speech begins with a frame of at least `threshold` and lasts while frames of at least 0.15 less
-    follow.  It includes `pre_roll` seconds before and `hang_over` seconds after, because words
-    begin and end softly.  A pause that would leave less than `min_silence` seconds of silence is
-    passed on whole.  Speech is passed on at once.  A silence is reported when it is certain,
-    hang_over + pre_roll + min_silence seconds after the last speech frame.
+    follow.  It includes `pre_roll` seconds before and a hang-over of three quarters of the rest of
+    `silence_seconds` after, because words begin and end softly.  A pause that would leave less than
+    `min_silence` seconds of silence is passed on whole.  Speech is passed on at once, and a silence
+    is reported when it is certain, `silence_seconds` after the last speech frame.
 
     A stream begins in silence: a silence at its very beginning has a SilenceEnded and no
     SilenceStarted.  All others have both, in this order and with nothing between them.  Speech and
@@ -234,7 +220,8 @@ class SilenceGate:
         self._threshold = parameters.threshold
         self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
         self._pre_roll = round(parameters.pre_roll * SAMPLE_RATE)
-        self._hang_over = round(parameters.hang_over * SAMPLE_RATE)
+        rest = parameters.silence_seconds - parameters.pre_roll
+        self._hang_over = round(rest * _HANG_OVER_PART * SAMPLE_RATE)
         self._min_silence = max(1, round(parameters.min_silence * SAMPLE_RATE))
         self._audio = _NO_AUDIO  # from sample `_start` on: undecided, then not classified yet
         self._start = 0
@@ -253,11 +240,7 @@ class SilenceGate:
         return self._position > 0 or len(self._audio) > 0
 
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:
-        """
-        Append valid audio, float32[n] with n >= 0; return the events that became certain by it.
-
-        The audio is copied.
-        """
+        """Append a copy of valid audio, float32[n], n >= 0; return the events certain by now."""
         self._audio = np.concatenate((self._audio, audio))
         events: list[GateEvent] = []
         size = self._detector.frame_samples

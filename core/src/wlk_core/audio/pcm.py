@@ -90,11 +90,7 @@ class PcmConverter:
         return sealed(self._resampler.push(converted).copy())
 
     def flush(self) -> ValidAudio:
-        """
-        Return the samples that the change of rate holds back; the next push begins anew.
-
-        The bytes of an incomplete last sample are dropped.
-        """
+        """Return what the change of rate holds back, without part of a sample, and begin anew."""
         self._rest = b""
         return sealed(self._resampler.flush().copy())
 

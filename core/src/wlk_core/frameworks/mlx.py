@@ -119,11 +119,7 @@ def choose_dtype(
 
 
 def available_memory(device: str) -> int | None:
-    """
-    Return the bytes available to a model on the MLX device cpu or gpu.
-
-    None if neither MLX nor the system reports them.
-    """
+    """Return the bytes available on the MLX device cpu or gpu, None if the system reports none."""
     info = mx.device_info(mx.DeviceType[device])
     for key in _MEMORY_KEYS:
         if key in info:

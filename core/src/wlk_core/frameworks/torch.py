@@ -67,12 +67,7 @@ def choose_dtype(
 
 
 def available_memory(device: torch.device) -> int | None:
-    """
-    Return the bytes available to a model on *device*, None if unknown.
-
-    That is the free memory of a CUDA device, the recommended maximum of an Apple GPU, and all the
-    memory of the machine for the CPU.
-    """
+    """Return the bytes available to a model on *device*, None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if device.type == "mps":

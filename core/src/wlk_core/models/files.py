@@ -144,11 +144,7 @@ def read_safetensors_headers(paths: Iterable[Path]) -> dict[str, TensorHeader]:
 
 
 def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
-    """
-    Return the tensors of a safetensors file by name, without reading their data.
-
-    Raises ModelNotFoundError where the file is missing or damaged, or a tensor lies outside it.
-    """
+    """Return a safetensors file's tensors by name, without data; ModelNotFoundError if damaged."""
     if not path.is_file():
         raise ModelNotFoundError(f"{path} is missing; {REMEDY}")
     try:
@@ -193,11 +189,8 @@ def shard_names(path: Path) -> tuple[str, ...]:
 
 
 def weight_names(directory: Path) -> tuple[str, ...]:
-    """
-    Return the names of a model's weights files, which need not exist.
-
-    A single file takes precedence over an index of shards, as in transformers.
-    """
+    """Return the names of a model's weights files, which need not exist."""
+    # A single file takes precedence over an index of shards, as in transformers.
     if (directory / WEIGHTS).exists():
         return (WEIGHTS,)
     return shard_names(directory / f"{WEIGHTS}.index.json") or (WEIGHTS,)

@@ -188,11 +188,7 @@ def locate(
 
 
 def pull(ref: str, spec: PluginSpec) -> Model:
-    """
-    Download the newest revision of a model into the cache; a bundled one is returned as it is.
-
-    Raises ModelNotFoundError with the reason and a remedy.
-    """
+    """Download the newest revision of a model unless it is bundled; raises as `locate`."""
     ref, word = _resolved(ref, spec)
     if word == "local":
         raise ModelNotFoundError(

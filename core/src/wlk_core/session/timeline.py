@@ -26,11 +26,7 @@ _EARLY_SECONDS = 0.5  # by which engines put the first word of a turn before its
 
 @attrs.frozen(kw_only=True)
 class TextLine:
-    """
-    Consecutive tokens of one speaker, as long as a caption.
-
-    `translation` is None if there is none; several are joined with a space.
-    """
+    """Consecutive tokens of one speaker, as long as a caption, and their joined translations."""
 
     tokens: tuple[ASRToken, ...]
     translation: str | None = None

@@ -20,11 +20,7 @@ SHORT_ENERGY_WINDOW = SAMPLE_RATE // 50
 
 
 class AudioBuffer:
-    """
-    A growing array of float32 samples that is trimmed at the front.
-
-    Samples are numbered from 0 in the order of appending, and trimming does not renumber them.
-    """
+    """A growing array of float32 samples, which keep their numbers when its front is trimmed."""
 
     def __init__(self) -> None:
         self.start = 0  #: number of the first sample still held

@@ -40,11 +40,8 @@ class Word:
         return (self.start + self.end) / 2
 
     def is_outside(self, seconds: float) -> bool:
-        """
-        Return whether the word begins more than MISPLACED_SECONDS outside *seconds* of audio.
-
-        Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
-        """
+        """Return whether the word begins more than MISPLACED_SECONDS outside *seconds* of audio."""
+        # Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
         return not -MISPLACED_SECONDS <= self.start <= seconds + MISPLACED_SECONDS
 
     def may_continue(self, audio_end: float) -> bool:

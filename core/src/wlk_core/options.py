@@ -13,7 +13,7 @@ from wlk_core.errors import OptionError
 from wlk_core.untrusted import printable, real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Scope = Literal["backend", "stream"]
 
@@ -198,10 +198,9 @@ def resolve_options(
     return resolved
 
 
-def _unknown_option(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
+def _unknown_option(name: str, known: Sequence[Option], *, owner: str) -> OptionError:
     if name == "policy":
         return OptionError(f"{owner} streams by itself and has no policies: leave policy out")
-    known = tuple(known)
     names = sorted(option.name for option in known)
     close = [option.name for option in known if name in option.former_names]
     close = close or difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1)

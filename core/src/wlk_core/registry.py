@@ -63,8 +63,7 @@ class PluginInfo:
     @property
     def commands(self) -> tuple[str, ...]:
         """The names of the commands that it adds to ``wlk-core``."""
-        named = [name for name in self.names if name.startswith(_COMMAND)]
-        return tuple(name.removeprefix(_COMMAND) for name in named)
+        return tuple(n.removeprefix(_COMMAND) for n in self.names if n.startswith(_COMMAND))
 
     @property
     def title(self) -> str:

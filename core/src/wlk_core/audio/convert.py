@@ -75,14 +75,12 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
             f"expected float32 samples, got {samples.dtype}; "
             "convert them with wlk_core.to_float32(samples)"
         )
-    first = first_impossible_sample(samples)
-    if first is None:
-        return
-    raise AudioFormatError(
-        f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} at "
-        f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk); repair "
-        "the source, or scale integers with wlk_core.to_float32(samples) instead of casting them"
-    )
+    if (first := first_impossible_sample(samples)) is not None:
+        raise AudioFormatError(
+            f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} at "
+            f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk); "
+            "repair the source, or scale integers with wlk_core.to_float32(samples)"
+        )
 
 
 def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:

@@ -155,7 +155,6 @@ class _Recording:
         self._container = container
         self._stream = stream
         self._reader = reader
-        self._name = reader.name
         self._format = container.format.name.partition(",")[0]  # such as mov or matroska
         # The container time, in seconds, at which the recording begins.  In some formats times
         # count from the beginning of the file, and it moves to the first sound where that is
@@ -230,7 +229,7 @@ class _Recording:
         if not _MIN_RATE <= rate <= _MAX_RATE:
             raise AudioFormatError(
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
-                f"{self._name!r}; its header is damaged, copy or download it again"
+                f"{self._reader.name!r}; its header is damaged, copy or download it again"
             )
         samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
@@ -257,14 +256,15 @@ class _Recording:
     ) -> None:
         if self._damage is None:
             at = max(0.0, time - self.origin)
-            self._damage = f"{what} in {self._name!r} at {at:.1f} s; {remedy}"
+            self._damage = f"{what} in {self._reader.name!r} at {at:.1f} s; {remedy}"
 
     def _check_end(self) -> None:
         self._reader.raise_failure()
         if self._samples == 0:
             raise AudioFormatError(
-                f"expected a recording, got no sound: {self._name!r} holds no audio samples that "
-                "can be decoded; download it again, and name an MP4 as a file instead of piping it"
+                f"expected a recording, got no sound: {self._reader.name!r} holds no audio samples "
+                "that can be decoded; download it again, and name an MP4 as a file instead of "
+                "piping it"
             )
         decoded = self._decoded_until - self.origin
         # Other headers state an estimate, or the length of all tracks, and a recorder that is
@@ -272,7 +272,7 @@ class _Recording:
         promised = self.seconds if self._format in {"flac", "mov"} else None
         if promised is not None and decoded < promised - _MISSING_SECONDS:
             raise AudioFormatError(
-                f"expected {promised:.1f} s according to the header of {self._name!r}, got "
+                f"expected {promised:.1f} s according to the header of {self._reader.name!r}, got "
                 f"{decoded:.1f} s; it is truncated: copy or download it again"
             )
         if self._damage is not None:

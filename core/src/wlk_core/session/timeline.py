@@ -106,9 +106,7 @@ class Timeline:
         builder, pauses = SegmentBuilder(), self._pauses
         line: list[ASRToken] = []
         for token in self.tokens:
-            count = 0
-            while count < len(pauses) and pauses[count].end <= token.start + EPS:
-                count += 1
+            count = bisect_right(pauses, token.start + EPS, key=attrgetter("end"))
             ended = builder.flush() if count else None
             if (builder.push(token) or ended) and line:
                 yield TextLine(tokens=tuple(line))

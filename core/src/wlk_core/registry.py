@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
+import difflib
 import importlib
 from importlib import metadata
 from itertools import chain
@@ -252,8 +253,6 @@ class Registry:
         return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
     def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
-        import difflib  # noqa: PLC0415 -- only for a mistake
-
         plugins, known = self.plugins(), known_plugins(kind)
         specs = chain.from_iterable(plugin.specs for plugin in plugins)
         installed = sorted({spec.name for spec in specs if spec.kind == kind})

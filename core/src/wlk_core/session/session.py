@@ -45,9 +45,7 @@ class Session:
     A call that fails is a `Failure` and is made again by the next step.  After the last attempt
     the failure is final and the session ends; everything committed has been returned before.
 
-    Raises:
-        OptionError: an argument is of another type or out of range.
-        AudioFormatError: an unknown encoding, or a rate out of range.
+    Raises OptionError or, as `PcmConverter`, AudioFormatError for an argument out of range.
 
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.

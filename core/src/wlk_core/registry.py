@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
+import difflib
 import importlib
 from importlib import metadata
 from itertools import chain
@@ -10,6 +11,7 @@ import os
 from pathlib import Path
 import sys
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
-_UNKNOWN = "unknown"
 _IMPORTING = threading.RLock()  # held while a plugin is imported, which may load another one
 
 _KINDS = {  # what each hook returns
@@ -63,8 +64,7 @@ class PluginInfo:
     @property
     def commands(self) -> tuple[str, ...]:
         """The names of the commands that it adds to ``wlk-core``."""
-        named = [name for name in self.names if name.startswith(_COMMAND)]
-        return tuple(name.removeprefix(_COMMAND) for name in named)
+        return tuple(n.removeprefix(_COMMAND) for n in self.names if n.startswith(_COMMAND))
 
     @property
     def title(self) -> str:
@@ -94,14 +94,7 @@ class Registry:
         self._loaded: dict[EntryPoint, PluginInfo] = {}
 
     def load_command(self, name: str) -> Any:
-        """
-        Import the click command called *name* of a plugin; None where no plugin offers it.
-
-        Raises:
-            BackendUnavailable: the plugin or the command cannot be imported, or two distributions
-                offer it.
-
-        """
+        """Import the click command *name*, None where no plugin offers it; raises as `spec`."""
         found = [found for found in self._found if name in found[0].commands]
         if not found:
             return None
@@ -137,16 +130,7 @@ class Registry:
         return None
 
     def spec(self, name: str) -> BackendSpec:
-        """
-        Return the backend called *name*.
-
-        An entry point is named after its backend, so that only its plugin is imported.  Where no
-        entry point has the name, every plugin is.
-
-        Raises:
-            BackendUnavailable: it is absent, broken, or offered by two distributions.
-
-        """
+        """Return the backend *name*; BackendUnavailable if absent, broken or offered twice."""
         spec: BackendSpec = self._find("backend", name)[1]
         return spec
 
@@ -161,22 +145,11 @@ class Registry:
         return specs[0] if specs else self.spec(name)
 
     def usable(self) -> tuple[BackendSpec, ...]:
-        """
-        Return the backends whose requirements are installed, the most preferred first.
-
-        Backends without a preference are left out, because they are used only when they are named.
-        """
+        """Return the backends with a preference and all they require, the most preferred first."""
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
     def default_backend(self) -> BackendSpec:
-        """
-        Return the usable backend that prefers this platform most.
-
-        Raises:
-            BackendUnavailable: no backend is installed, or none is usable without being named, or
-                two distributions offer the one that this platform prefers.
-
-        """
+        """Return the usable backend preferred here; BackendUnavailable if none can be chosen."""
         if usable := self.usable():
             return self.spec(usable[0].name)  # which refuses a name that two distributions offer
         if ranked := self._ranked():
@@ -220,17 +193,7 @@ class Registry:
         /,
         **options: Any,
     ) -> Any:
-        """
-        Load a diarizer, translator or turn detector for one session.
-
-        Users who choose one by a single word choose its model too, as "NAME=MODEL".
-
-        Raises:
-            BackendUnavailable: it is absent or broken, its framework is, or two distributions
-                offer it.
-            OptionError: an option is unknown or takes another value.
-
-        """
+        """Load the annotator NAME, or "NAME=MODEL", for one session; raises as `load_backend`."""
         name, _, chosen = name.partition("=")
         return self._open(kind, name, chosen or None if model is None else model, options)
 
@@ -241,20 +204,25 @@ class Registry:
         options = resolve_options(spec.options, values, scope="backend", owner=spec.name)
         # Loaders take no paths.
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
-        if ref is not None and not (isinstance(ref, str) and ref):
+        if ref == "":
             raise OptionError(f"a model is a name or a path, got {shown(model)}")
         try:
             return _resolve(spec)(spec, spec.default_model if ref is None else ref, **options)
         except WLKError:
             raise
         except (Exception, SystemExit) as error:
-            if not _is_import_failure(error):
+            # Broken frameworks raise anything when they are imported: OSError of a missing library,
+            # RuntimeError of another version.  What a loader raises by itself is about the model.
+            frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+            is_at_import = any(frame.f_code.co_name == "<module>" for frame in frames)
+            if not is_at_import and not isinstance(error, ImportError):
                 error.add_note(f"raised by the loader of {kind} {name} of {plugin.distribution}")
                 raise
             raise _unusable(spec, error, plugin.distribution) from error
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
         # An entry point has the name of what it offers: `--backend NAME` imports one plugin.
+        # Where none has the name, every plugin is imported.
         named = [found for found in self._found if name in found[0].names]
         for found in (named, self._found):
             plugins = [self._load(*each) for each in found]
@@ -289,8 +257,6 @@ class Registry:
         return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
     def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
-        import difflib  # noqa: PLC0415 -- only for a mistake
-
         plugins, known = self.plugins(), known_plugins(kind)
         specs = chain.from_iterable(plugin.specs for plugin in plugins)
         installed = sorted({spec.name for spec in specs if spec.kind == kind})
@@ -315,8 +281,7 @@ def load_backend(
     """
     Load a model with an installed backend; use it as a context manager or close it.
 
-    The names, their models and their options are listed by ``wlk-core backends``.  Raises as
-    `Registry.load_backend`.
+    ``wlk-core backends`` lists names, models and options.  Raises as `Registry.load_backend`.
     """
     return Registry().load_backend(name, model, **options)
 
@@ -351,7 +316,7 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
         names = tuple(sorted(points))
         point = points[names[0]]
         # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-        found: Any = point.dist.metadata if point.dist else {"Name": _UNKNOWN, "Version": ""}
+        found: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
         info = PluginInfo(names=names, distribution=found["Name"], version=found["Version"])
         plugins.append((info, point))
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
@@ -389,12 +354,7 @@ def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tup
 
 
 def missing_requirements(spec: Spec) -> dict[str, str]:
-    """
-    Return the distributions that *spec* requires and that are absent, and what installs them.
-
-    Read from package metadata: nothing is imported, so a distribution that is present but broken
-    is not noticed here.
-    """
+    """Return the absent distributions that *spec* requires, by metadata, and what installs them."""
     missing = {}
     for name, command in spec.requires.items():
         try:
@@ -411,17 +371,6 @@ def _resolve(spec: Spec) -> Any:
         return getattr(module, name)
     except AttributeError:
         raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
-
-
-def _is_import_failure(error: BaseException) -> bool:
-    # Broken frameworks raise anything when they are imported: OSError of a missing library,
-    # RuntimeError of another version.  What a loader raises by itself is about the model.
-    traceback = error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_name == "<module>":
-            return True
-        traceback = traceback.tb_next
-    return isinstance(error, ImportError)
 
 
 def _unusable(spec: Spec, error: BaseException, distribution: str) -> BackendUnavailable:

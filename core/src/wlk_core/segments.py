@@ -163,9 +163,7 @@ def _stamp(seconds: float, point: str) -> str:
 
 def token_record(token: ASRToken) -> dict[str, Any]:
     """Return a token's fields."""
-    return {
-        "start": round_seconds(token.start),
-        "end": round_seconds(token.end),
+    return silence_record(token) | {
         "text": token.text,
         "probability": None if token.probability is None else round(token.probability, 4),
         "speaker": token.speaker,
@@ -175,25 +173,19 @@ def token_record(token: ASRToken) -> dict[str, Any]:
 
 def segment_record(segment: Segment) -> dict[str, Any]:
     """Return a caption's fields, with a translation if it has one."""
-    record = {
-        "start": round_seconds(segment.start),
-        "end": round_seconds(segment.end),
-        "text": segment.text,
-        "speaker": segment.speaker,
-    }
+    record = silence_record(segment) | {"text": segment.text, "speaker": segment.speaker}
     translation = segment.translation
     return record if translation is None else record | {"translation": translation}
 
 
 def translation_record(text: TranslatedText) -> dict[str, Any]:
     """Return a translation's fields."""
-    times = {"start": round_seconds(text.start), "end": round_seconds(text.end)}
-    return times | {"text": text.text, "language": text.language}
+    return silence_record(text) | {"text": text.text, "language": text.language}
 
 
-def silence_record(silence: Silence) -> dict[str, Any]:
-    """Return a pause's fields."""
-    return {"start": round_seconds(silence.start), "end": round_seconds(silence.end)}
+def silence_record(span: Silence | ASRToken | Segment | TranslatedText) -> dict[str, Any]:
+    """Return the start and the end, which are all fields of a pause."""
+    return {"start": round_seconds(span.start), "end": round_seconds(span.end)}
 
 
 def round_seconds(time: float) -> float:

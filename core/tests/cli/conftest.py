@@ -62,6 +62,7 @@ def quiet_environment(monkeypatch, tmp_path):
             monkeypatch.delenv(name)
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("HF_HUB_OFFLINE", "WLK_STRICT_PLUGINS", "WLK_TRACEBACK"):
         monkeypatch.setenv(name, "")  # so that it is restored after a command sets it

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from wlk_core.audio.convert import to_float32, validate_audio
-from wlk_core.audio.decode import audio_duration, decode_file, may_be_live
-from wlk_core.audio.pcm import PcmConverter, Resampler, rechunk
-
-__all__ = [
-    "PcmConverter",
-    "Resampler",
-    "audio_duration",
-    "decode_file",
-    "may_be_live",
-    "rechunk",
-    "to_float32",
-    "validate_audio",
-]
+from wlk_core.audio.convert import to_float32 as to_float32
+from wlk_core.audio.convert import validate_audio as validate_audio
+from wlk_core.audio.decode import audio_duration as audio_duration
+from wlk_core.audio.decode import decode_file as decode_file
+from wlk_core.audio.decode import may_be_live as may_be_live
+from wlk_core.audio.pcm import PcmConverter as PcmConverter
+from wlk_core.audio.pcm import Resampler as Resampler
+from wlk_core.audio.pcm import rechunk as rechunk

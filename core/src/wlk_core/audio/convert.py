@@ -34,11 +34,8 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     returned as it is, not copied.  Integers of either byte order are understood.
 
     NaN, infinity and samples out of range pass through, because every stream checks its samples
-    with `validate_audio`.  The sample rate does not change: see `Resampler`.
-
-    Raises:
-        AudioFormatError: not a numpy array, or another sample type.
-
+    with `validate_audio`.  The sample rate does not change: see `Resampler`.  Raises
+    AudioFormatError for another sample type, or what is not a numpy array.
     """
     _require_array(samples)
     kind = samples.dtype.newbyteorder("=")
@@ -60,16 +57,10 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
 
 def validate_audio(samples: NDArray[np.float32]) -> None:
     """
-    Check that *samples* is one channel of float32 in a possible range, of any length and strides.
+    Raise AudioFormatError unless *samples* is one channel of float32, of any length and strides.
 
-    A sample beyond `MAX_SAMPLE` is not sound: an integer that was not scaled, or damage.  The
-    check takes some microseconds for a tenth of a second.  The sample rate is not checked, because
-    samples do not contain it.
-
-    Raises:
-        AudioFormatError: not a numpy array, another rank or dtype, NaN, infinity, or a sample
-            beyond `MAX_SAMPLE`.
-
+    NaN, infinity and samples beyond `MAX_SAMPLE` are not sound: integers that were not scaled, or
+    damage.  The check takes some microseconds for a tenth of a second.
     """
     _require_array(samples)
     if samples.ndim != 1:
@@ -84,14 +75,12 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
             f"expected float32 samples, got {samples.dtype}; "
             "convert them with wlk_core.to_float32(samples)"
         )
-    first = first_impossible_sample(samples)
-    if first is None:
-        return
-    raise AudioFormatError(
-        f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} at "
-        f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk); repair "
-        "the source, or scale integers with wlk_core.to_float32(samples) instead of casting them"
-    )
+    if (first := first_impossible_sample(samples)) is not None:
+        raise AudioFormatError(
+            f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} at "
+            f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk); "
+            "repair the source, or scale integers with wlk_core.to_float32(samples)"
+        )
 
 
 def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
@@ -110,6 +99,7 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
     Read-only float32[n] that passed `validate_audio` and that no caller has a reference to.
 
     Slices are valid as well; what numpy computes from it is writeable, and thereby unknown again.
+    May not be viewed in another shape or type.
     """
 
     # A session validates and copies audio when it comes in and gives it to a processor, whose
@@ -121,12 +111,7 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
 
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
     """Return *audio* itself if it is valid, else a validated copy; raises as `validate_audio`."""
-    if (
-        isinstance(audio, ValidAudio)
-        and not audio.flags.writeable
-        and audio.ndim == 1  # else it is another view
-        and audio.dtype == np.float32
-    ):
+    if isinstance(audio, ValidAudio) and not audio.flags.writeable:
         return audio
     validate_audio(audio)
     return sealed(np.array(audio))  # a plain array, whatever the caller's class

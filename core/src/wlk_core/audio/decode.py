@@ -100,11 +100,7 @@ def audio_duration(path: AudioPath) -> float | None:
 
     It is an estimate for formats without that field (raw AAC, some MP3), and for a truncated file
     the length that was promised.  It is None where the header has no length, and for "-" and other
-    pipes, from which nothing is read.
-
-    Raises:
-        AudioFormatError, OSError: see `decode_file`.
-
+    pipes, from which nothing is read.  Raises as `decode_file`.
     """
     if path == "-" or (hasattr(path, "seekable") and not path.seekable()):
         return None
@@ -159,7 +155,6 @@ class _Recording:
         self._container = container
         self._stream = stream
         self._reader = reader
-        self._name = reader.name
         self._format = container.format.name.partition(",")[0]  # such as mov or matroska
         # The container time, in seconds, at which the recording begins.  In some formats times
         # count from the beginning of the file, and it moves to the first sound where that is
@@ -234,7 +229,7 @@ class _Recording:
         if not _MIN_RATE <= rate <= _MAX_RATE:
             raise AudioFormatError(
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
-                f"{self._name!r}; its header is damaged, copy or download it again"
+                f"{self._reader.name!r}; its header is damaged, copy or download it again"
             )
         samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
@@ -261,14 +256,15 @@ class _Recording:
     ) -> None:
         if self._damage is None:
             at = max(0.0, time - self.origin)
-            self._damage = f"{what} in {self._name!r} at {at:.1f} s; {remedy}"
+            self._damage = f"{what} in {self._reader.name!r} at {at:.1f} s; {remedy}"
 
     def _check_end(self) -> None:
         self._reader.raise_failure()
         if self._samples == 0:
             raise AudioFormatError(
-                f"expected a recording, got no sound: {self._name!r} holds no audio samples that "
-                "can be decoded; download it again, and name an MP4 as a file instead of piping it"
+                f"expected a recording, got no sound: {self._reader.name!r} holds no audio samples "
+                "that can be decoded; download it again, and name an MP4 as a file instead of "
+                "piping it"
             )
         decoded = self._decoded_until - self.origin
         # Other headers state an estimate, or the length of all tracks, and a recorder that is
@@ -276,7 +272,7 @@ class _Recording:
         promised = self.seconds if self._format in {"flac", "mov"} else None
         if promised is not None and decoded < promised - _MISSING_SECONDS:
             raise AudioFormatError(
-                f"expected {promised:.1f} s according to the header of {self._name!r}, got "
+                f"expected {promised:.1f} s according to the header of {self._reader.name!r}, got "
                 f"{decoded:.1f} s; it is truncated: copy or download it again"
             )
         if self._damage is not None:
@@ -366,7 +362,15 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
                 "neither; check that it plays, and name an MP4 as a file instead of piping it"
             ) from error
         with container:
-            yield _Recording(container, _audio_stream(container, reader.name), reader)
+            stream = container.streams.best("audio")
+            if stream is None or getattr(stream, "codec_context", None) is None:
+                kinds = sorted({other.type for other in container.streams}) or ["nothing"]
+                raise AudioFormatError(
+                    f"expected a file with sound that FFmpeg can decode, got {reader.name!r} with "
+                    f"{' and '.join(kinds)} only; choose another recording, or convert it to wav "
+                    "or flac"
+                )
+            yield _Recording(container, stream, reader)
 
 
 @contextmanager
@@ -388,14 +392,3 @@ def _reader(path: AudioPath) -> Iterator[_Reader]:
         yield _Reader(BytesIO(path), "audio data")
     else:
         yield _Reader(path, str(getattr(path, "name", None) or "audio data"))
-
-
-def _audio_stream(container: InputContainer, name: str) -> AudioStream:
-    stream = container.streams.best("audio")
-    if stream is not None and getattr(stream, "codec_context", None) is not None:
-        return stream  # type: ignore[return-value]  # `best` is typed for all kinds of stream
-    kinds = " and ".join(sorted({other.type for other in container.streams})) or "nothing"
-    raise AudioFormatError(
-        f"expected a file with sound that FFmpeg can decode, got {name!r} with {kinds} only; "
-        "choose another recording, or convert it to wav or flac"
-    )

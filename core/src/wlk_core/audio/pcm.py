@@ -49,11 +49,8 @@ class PcmConverter:
 
     Bytes are samples of `encoding`: "s16le", "f32le", or G.711 "mulaw" and "alaw".  They may be cut
     anywhere, inside a sample too.  Arrays, float[n] or int[n], have a sample type of their own, see
-    `to_float32`.  A piece that is refused changes nothing.
-
-    Raises:
-        AudioFormatError: an unknown encoding, or a rate out of range.
-
+    `to_float32`.  A piece that is refused changes nothing.  Raises AudioFormatError for an unknown
+    encoding, or a rate out of range.
     """
 
     def __init__(self, *, encoding: Encoding = "s16le", rate: int = SAMPLE_RATE) -> None:
@@ -70,19 +67,14 @@ class PcmConverter:
         """
         Append a piece of any length; return what is ready, float32[m] with m >= 0, a copy.
 
-        Audio that is valid already and has the form of a stream is returned as it is.
-
-        Raises:
-            AudioFormatError: another type or shape, NaN or infinity.
-
+        Audio that is valid already and has the form of a stream is returned as it is.  Raises
+        AudioFormatError for another type or shape, NaN or infinity.
         """
         rest = b""
         samples: NDArray[np.generic]
-        if isinstance(audio, np.ndarray):
-            if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
-                return audio
-            samples = audio
-        elif isinstance(audio, bytes | bytearray | memoryview):
+        if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
+            return audio
+        if isinstance(audio, bytes | bytearray | memoryview):
             data = self._rest + bytes(audio)
             dtype = _SAMPLE_TYPES[self.encoding]
             whole = len(data) - len(data) % dtype.itemsize
@@ -91,20 +83,14 @@ class PcmConverter:
             if dtype == np.uint8:
                 samples = _table(self.encoding)[samples]
         else:
-            raise AudioFormatError(
-                f"expected bytes or a numpy array of samples, got {type(audio).__name__}"
-            )
+            samples = audio
         converted = to_float32(samples)
         validate_audio(converted)
         self._rest = rest
         return sealed(self._resampler.push(converted).copy())
 
     def flush(self) -> ValidAudio:
-        """
-        Return the samples that the change of rate holds back; the next push begins anew.
-
-        The bytes of an incomplete last sample are dropped.
-        """
+        """Return what the change of rate holds back, without part of a sample, and begin anew."""
         self._rest = b""
         return sealed(self._resampler.flush().copy())
 
@@ -210,11 +196,7 @@ def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDA
 
     A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
     `decode_file` does at damage, the audio before the failure is yielded first, so that no sound
-    part is lost.
-
-    Raises:
-        ValueError: *samples* is not positive.
-
+    part is lost.  Raises ValueError unless *samples* is positive.
     """
     chunker = Chunker(samples)
     try:

@@ -11,13 +11,9 @@ def require_memory(
     model: str, *, needed: int, available: int | None, device: str, remedy: str
 ) -> None:
     """
-    Check that *model*, which takes *needed* bytes, fits into the *available* bytes of *device*.
+    Raise BackendUnavailable unless *needed* bytes fit into the *available* bytes of *device*.
 
-    If *available* is None, nothing is checked.
-
-    Raises:
-        BackendUnavailable: the model does not fit; the message ends with *remedy*.
-
+    If *available* is None, nothing is checked.  The message names *model* and ends with *remedy*.
     """
     # Before loading: where memory is overcommitted, as on Linux, the system kills the process
     # instead of raising MemoryError.

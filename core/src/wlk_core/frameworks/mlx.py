@@ -57,13 +57,8 @@ class SharedStream:
         # Modules begin with random weights.  A thread that has drawn random numbers can crash the
         # process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
         # This one ends here.
-
-        def on_stream() -> T:
-            with self.acquire():
-                return make()
-
         with ThreadPoolExecutor(max_workers=1) as pool:
-            return pool.submit(on_stream).result()
+            return pool.submit(self.acquire()(make)).result()
 
     def warn_of_quantized(self, model: str) -> None:
         """Log that quantized weights are slow here, which they are on a CPU."""
@@ -79,11 +74,8 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
     """
     Return the stream that all threads share on *device*: auto, cpu or gpu, as the option has them.
 
-    `install_hint` is the command that installs MLX for an NVIDIA GPU, for the message.
-
-    Raises:
-        BackendUnavailable: MLX has no such device here, or cannot compute on it.
-
+    Raises BackendUnavailable where MLX has no such device or cannot compute on it; `install_hint`,
+    for the message, is the command that installs MLX for an NVIDIA GPU.
     """
     if device == "gpu" and not mx.is_available(mx.gpu):
         raise BackendUnavailable(
@@ -127,11 +119,7 @@ def choose_dtype(
 
 
 def available_memory(device: str) -> int | None:
-    """
-    Return the bytes available to a model on the MLX device cpu or gpu.
-
-    None if neither MLX nor the system reports them.
-    """
+    """Return the bytes available on the MLX device cpu or gpu, None if the system reports none."""
     info = mx.device_info(mx.DeviceType[device])
     for key in _MEMORY_KEYS:
         if key in info:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.errors import BackendUnavailable
 from wlk_core.frameworks.memory import physical_memory
 
-DEVICES = ("auto", "cpu", "cuda", "mps")  #: values of the option `device`
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 _CHECKS = {
@@ -19,15 +18,11 @@ _CHECKS = {
 
 def choose_device(name: str) -> torch.device:
     """
-    Return the device called *name*; auto is CUDA, else MPS, else the CPU.
+    Return the device called *name*: cuda, mps or cpu, or for auto the first of them that is here.
 
-    Raises:
-        OptionError: *name* is not one of DEVICES.
-        BackendUnavailable: torch has no such device here.
-
+    Raises BackendUnavailable where torch has no such device.  The option `device` of a spec has no
+    other names.
     """
-    if name not in DEVICES:
-        raise OptionError(f"expected a device, one of {', '.join(DEVICES)}; got {name!r}")
     is_present = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -61,29 +56,20 @@ def choose_dtype(
     on a CPU that multiplies in it, float32 on other CPUs, and *accelerated* on other devices.  The
     option `dtype` of a spec has no other names.
     """
-    fallback = _cpu_dtype() if device.type == "cpu" else accelerated
+    fallback = accelerated
+    if device.type == "cpu":
+        # With these instructions products of matrices take a quarter of the time of float32;
+        # without them bfloat16 is converted for each product.  Older releases of torch do not tell.
+        features: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+        is_fast = features.get("avx512_bf16") or features.get("amx_bf16")
+        fallback = torch.bfloat16 if is_fast else torch.float32
     return DTYPES.get(declared or "", fallback) if name == "auto" else DTYPES[name]
 
 
-def _cpu_dtype() -> torch.dtype:
-    # With these instructions products of matrices take a quarter of the time of float32; without
-    # them bfloat16 is converted for each product.  Older releases of torch do not tell.
-    features: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
-    is_fast = features.get("avx512_bf16") or features.get("amx_bf16")
-    return torch.bfloat16 if is_fast else torch.float32
-
-
 def available_memory(device: torch.device) -> int | None:
-    """
-    Return the bytes available to a model on *device*, None if unknown.
-
-    That is the free memory of a CUDA device, the recommended maximum of an Apple GPU, and all the
-    memory of the machine for the CPU.
-    """
+    """Return the bytes available to a model on *device*, None if unknown."""
     if device.type == "cuda":
-        free: int = torch.cuda.mem_get_info(device)[0]
-        return free
+        return int(torch.cuda.mem_get_info(device)[0])
     if device.type == "mps":
-        recommended: int = torch.mps.recommended_max_memory()
-        return recommended
+        return int(torch.mps.recommended_max_memory())
     return physical_memory()

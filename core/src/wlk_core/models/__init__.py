@@ -20,7 +20,6 @@ from wlk_core.models.files import read_safetensors_header as read_safetensors_he
 from wlk_core.models.files import read_safetensors_headers as read_safetensors_headers
 from wlk_core.models.files import shard_names as shard_names
 from wlk_core.models.files import weight_names as weight_names
-from wlk_core.models.lookup import CachedRepo as CachedRepo
 from wlk_core.models.lookup import Model as Model
 from wlk_core.models.lookup import cache_directory as cache_directory
 from wlk_core.models.lookup import cached_repo as cached_repo

@@ -53,13 +53,9 @@ def read_json(
     """
     Return the value in a JSON file of a model, None if there is no file.
 
-    The file must fit *schema*, a type that msgspec can convert to.  Error messages end with
-    *remedy*.
-
-    Raises:
-        ModelNotFoundError: or *error*: the file cannot be read, is larger than 32 MiB, is damaged,
-            or does not fit *schema*; the message names the file, and the key.
-
+    Raises *error* where the file cannot be read, is larger than 32 MiB, is damaged, or does not fit
+    *schema*, a type that msgspec can convert to.  The message names the file and the key, and ends
+    with *remedy*.
     """
     content = read_limited(path, remedy=remedy, error=error)
     if content is None:
@@ -148,13 +144,7 @@ def read_safetensors_headers(paths: Iterable[Path]) -> dict[str, TensorHeader]:
 
 
 def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
-    """
-    Return the tensors of a safetensors file by name, without reading their data.
-
-    Raises:
-        ModelNotFoundError: the file is missing or damaged, or a tensor lies outside it.
-
-    """
+    """Return a safetensors file's tensors by name, without data; ModelNotFoundError if damaged."""
     if not path.is_file():
         raise ModelNotFoundError(f"{path} is missing; {REMEDY}")
     try:
@@ -199,11 +189,8 @@ def shard_names(path: Path) -> tuple[str, ...]:
 
 
 def weight_names(directory: Path) -> tuple[str, ...]:
-    """
-    Return the names of a model's weights files, which need not exist.
-
-    A single file takes precedence over an index of shards, as in transformers.
-    """
+    """Return the names of a model's weights files, which need not exist."""
+    # A single file takes precedence over an index of shards, as in transformers.
     if (directory / WEIGHTS).exists():
         return (WEIGHTS,)
     return shard_names(directory / f"{WEIGHTS}.index.json") or (WEIGHTS,)

@@ -81,12 +81,9 @@ class AlignAttDecoder(Protocol):
                 apart (*cut_samples*) leave more of a word than a decoder takes for noise.
             context: the committed words whose audio this is; the decoder begins with them and
                 returns only what follows.  Their times and frames count as those it returns.
-            prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
+            prompt: as of `Transcriber`, whose errors it may raise too.
             language: a code, or None to detect it.
             is_last: the utterance ends with this audio, so no word is held back for more of it.
-
-        Raises:
-            Exception: whatever the engine raises; the stream wraps it and can repeat the call.
 
         """
         ...
@@ -126,10 +123,8 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
     them: a model invents a phrase ("Thank you.") for half a second of audio, and once that is
     forced as prefix, no text follows it.
 
-    Raises:
-        ValueError: *cut_samples* is not a multiple of the frame, or no cut could be forced because
-            it is more than half of `max_seconds` less a tick.
-
+    Raises ValueError where *cut_samples* is not a multiple of the frame, or no cut could be forced
+    because it is more than half of `max_seconds` less a tick.
     """
 
     _prefix_is_forced = True

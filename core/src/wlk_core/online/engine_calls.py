@@ -30,11 +30,7 @@ R = TypeVar("R")
 
 @contextmanager
 def engine_errors(problem: str) -> Iterator[None]:
-    """
-    Raise what an engine raises outside the calls of a stream as BackendError, with its cause.
-
-    Errors of this project pass, such as the OptionError of a plugin.
-    """
+    """Raise an engine's errors as BackendError; those of this project, as OptionError, pass."""
     try:
         yield
     except WLKError:
@@ -104,10 +100,8 @@ class EngineCalls:
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            def answer() -> tuple[R]:
-                return (function(*args, **kwargs),)
-
-            return self._run((self._next_number(),), answer, cut)[0]
+            numbers = (self._next_number(),)
+            return self._run(numbers, lambda: (function(*args, **kwargs),), cut)[0]
 
         return call
 
@@ -192,12 +186,7 @@ class EngineBatches:
         self._batches_without_wait = 0
 
     def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
-        """
-        Return the answer of *run* to *argument*, taken together with others of its *kind*.
-
-        *run* is one function a stream; it takes arguments of several calls and returns their
-        answers in the same order.  What it raises for the argument alone is raised.
-        """
+        """Answer *argument* together with others of its *kind*; each stream has its own *run*."""
         # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
         # and an interrupt needs no partner.
         call = _Call(run, argument, kind)

@@ -106,9 +106,8 @@ def split_overlap(
     if last is not None:
         committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
     # Time separates old words from new ones, whose middle does not lie before `committed_end`.
-    cut = 0
-    while cut < len(words) and words[cut].middle < committed_end:
-        cut += 1
+    middles = enumerate(word.middle for word in words)
+    cut = next((index for index, middle in middles if middle >= committed_end), len(words))
     # Times move a little from one hypothesis to the next, and an end may reach into the pause after
     # its word.  So the boundary moves by a word if a word next to it has the letters and about the
     # time of the last committed word; then that is the last old word.

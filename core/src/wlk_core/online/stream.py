@@ -17,18 +17,12 @@ from wlk_core.errors import (
     BackendError,
     ClockError,
     ConcurrentCallError,
-    OptionError,
     StreamBroken,
     StreamClosed,
 )
 from wlk_core.online.engine_calls import engine_errors
 from wlk_core.online.input_queue import InputQueue
-from wlk_core.online.transcript_builder import (
-    PROMPT_TAIL_CHARACTERS,
-    TranscriptBuilder,
-    Utterance,
-    checked_turn,
-)
+from wlk_core.online.transcript_builder import PROMPT_TAIL_CHARACTERS, TranscriptBuilder, Utterance
 from wlk_core.online.windowed import WindowedRecognizer
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
@@ -126,8 +120,6 @@ class OnlineStream:
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
         """Run a few steps and return what they committed; see OnlineProcessor."""
-        if not isinstance(is_last, bool):
-            raise OptionError(f"expected `is_last` as True or False, got {shown(is_last)}")
         with self._exclusive_call():
             self._advance(is_last=is_last)
             return self._emission()
@@ -138,8 +130,7 @@ class OnlineStream:
 
     def end_silence(self, silence_duration: float, offset: float | None = None) -> None:
         """Move the clock by exactly `silence_duration`; see OnlineProcessor."""
-        if offset is not None and real_number(offset) is None:  # else advisory (contract SIL-03)
-            raise ClockError(f"expected `offset` in seconds or None, got {shown(offset)}")
+        del offset  # advisory (contract SIL-03)
         with self._exclusive_call():
             self._input.put_silence(silence_duration)
             if self._utterance_samples == 0:
@@ -147,8 +138,13 @@ class OnlineStream:
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
+        start = real_number(change.start)
+        if start is None or not 0 <= start < math.inf:
+            raise ClockError(
+                f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
+            )
+        change = attrs.evolve(change, start=start)
         with self._exclusive_call():
-            change = checked_turn(change)
             self._advance(is_last=True)
             self._committed = [
                 token if token.start < change.start else attrs.evolve(token, speaker=change.speaker)
@@ -230,21 +226,18 @@ class OnlineStream:
         consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
         self._committed += self._transcript.commit(step.committed, utterance)
         self._decoded = None
-        self._count_misplaced(step, utterance)
-        self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
-        self._processed_time = max(self._processed_time, consumed)
-        return step
-
-    def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
         length = utterance.end - utterance.origin
-        count = step.misplaced_words + sum(word.is_outside(length) for word in step.committed)
-        if count and not self._misplaced_words:
+        misplaced = step.misplaced_words + sum(word.is_outside(length) for word in step.committed)
+        if misplaced and not self._misplaced_words:
             _LOGGER.warning(
                 "the engine put %d words outside the audio it was called with; they are moved into "
                 "it; times are seconds from the first sample of a call",
-                count,
+                misplaced,
             )
-        self._misplaced_words += count
+        self._misplaced_words += misplaced
+        self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
+        self._processed_time = max(self._processed_time, consumed)
+        return step
 
     def _end_utterance(self, *, keeps_state: bool) -> None:
         if self._utterance_samples and not keeps_state:

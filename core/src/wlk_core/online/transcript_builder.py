@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.errors import ClockError, OptionError
 from wlk_core.streaming.words import joined
-from wlk_core.tokens import ASRToken, ChangeSpeaker, Transcript
-from wlk_core.untrusted import is_text, real_number, shown
+from wlk_core.tokens import ASRToken, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.streaming.words import Word
+    from wlk_core.tokens import ChangeSpeaker
 
 PROMPT_TAIL_CHARACTERS = 400  # of the transcript, kept as prompt for the next utterance
 LATEST_START = 0.02  # seconds before the end of the audio by which every word has begun
@@ -80,13 +77,6 @@ class TranscriptBuilder:
         self._turns = [turn for turn in self._turns if turn.start < change.start]
         self._turns.append(change)
 
-    def _speaker_at(self, time: float) -> int | str | None:
-        speaker: int | str | None = None
-        for turn in self._turns:
-            if turn.start <= time:
-                speaker = turn.speaker
-        return speaker
-
     def _token(
         self, word: Word, utterance: Utterance, floor: float, *, tail: str | None
     ) -> ASRToken:
@@ -96,26 +86,12 @@ class TranscriptBuilder:
         latest = max(utterance.origin, utterance.end - LATEST_START)
         start = max(floor, min(utterance.origin + word.start, latest))
         end = max(start, min(utterance.origin + word.end, utterance.end))
+        speakers = [turn.speaker for turn in self._turns if turn.start <= start]
         return ASRToken(
             start=start,
             end=end,
             text=word.text if tail is None else joined(tail, word.text),
             probability=word.probability,
-            speaker=self._speaker_at(start),
+            speaker=speakers[-1] if speakers else None,
             detected_language=utterance.language,
         )
-
-
-def checked_turn(change: ChangeSpeaker) -> ChangeSpeaker:
-    """Return *change* with plain numbers; raise OptionError or ClockError if it is impossible."""
-    if not isinstance(change, ChangeSpeaker):
-        raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
-    speaker: Any = change.speaker
-    if not isinstance(speaker, Integral) and not is_text(speaker):
-        raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
-    start = real_number(change.start)
-    if start is None or not 0 <= start < math.inf:
-        raise ClockError(
-            f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
-        )
-    return ChangeSpeaker(speaker if isinstance(speaker, str) else int(speaker), start)

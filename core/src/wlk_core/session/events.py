@@ -61,15 +61,10 @@ class AudioGap:
 
 @attrs.frozen
 class Endpoint:
-    """
-    An utterance is over, and every word of it is committed.
-
-    `reason` is the "silence" of voice activity detection, a "commit" of the caller, a
-    "turn-detector", or the "end" of the audio.
-    """
+    """An utterance is over, and every word of it is committed."""
 
     time: float  #: where it ends on the stream clock
-    reason: EndpointReason
+    reason: EndpointReason  #: a commit is the caller's, the end that of the audio
     audio_time: float
 
 
@@ -103,13 +98,9 @@ class Translation:
 
 @attrs.frozen
 class Lag:
-    """
-    Audio comes faster than it is decoded, or the session has caught up.
+    """Audio comes faster than it is decoded, or the session has caught up."""
 
-    `seconds` of audio were received and wait to be decoded; 0 when none does any more.
-    """
-
-    seconds: float
+    seconds: float  #: of audio received that wait to be decoded; 0 when none does any more
     audio_time: float
 
 
@@ -143,14 +134,10 @@ class LatencySummary:
 
 @attrs.frozen(kw_only=True)
 class End:
-    """
-    The session is over.  Everything is committed, unless a final Failure came before.
-
-    `stats` are read after the last step, before the processor releases its state.
-    """
+    """The session is over.  Everything is committed, unless a final Failure came before."""
 
     audio_time: float  #: the length of the stream in seconds
-    stats: StreamStats
+    stats: StreamStats  #: after the last step, before the processor releases its state
     latency: LatencySummary | None  #: of the committed words, None where there were none
 
 

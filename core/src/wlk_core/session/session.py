@@ -45,9 +45,7 @@ class Session:
     A call that fails is a `Failure` and is made again by the next step.  After the last attempt
     the failure is final and the session ends; everything committed has been returned before.
 
-    Raises:
-        OptionError: an argument is of another type or out of range.
-        AudioFormatError: an unknown encoding, or a rate out of range.
+    Raises OptionError or, as `PcmConverter`, AudioFormatError for an argument out of range.
 
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.
@@ -140,11 +138,8 @@ class Session:
         """
         Declare that *seconds* of audio were not captured, as by a device that was lost.
 
-        The clock moves on and the utterance ends; an `AudioGap` is reported.
-
-        Raises:
-            ClockError: no number of seconds, negative or longer than a stream may be.
-
+        The clock moves on and the utterance ends; an `AudioGap` is reported.  Raises ClockError
+        where *seconds* is negative or longer than a stream may be.
         """
         self._queue.put_silence(seconds, in_samples=True)
 
@@ -226,13 +221,7 @@ class Session:
         self._queue.clear()
 
     def feed(self, audio: Audio) -> list[Event]:
-        """
-        Give *audio* of any length and do all the work that it brings; return what happened.
-
-        Raises:
-            AudioFormatError, StreamClosed: see `receive`.
-
-        """
+        """Give *audio*, as `receive`, and do all the work that it brings; return what happened."""
         self._work_off()  # what waited before
         self.receive(audio)
         self._work_off()

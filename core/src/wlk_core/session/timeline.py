@@ -26,11 +26,7 @@ _EARLY_SECONDS = 0.5  # by which engines put the first word of a turn before its
 
 @attrs.frozen(kw_only=True)
 class TextLine:
-    """
-    Consecutive tokens of one speaker, as long as a caption.
-
-    `translation` is None if there is none; several are joined with a space.
-    """
+    """Consecutive tokens of one speaker, as long as a caption, and their joined translations."""
 
     tokens: tuple[ASRToken, ...]
     translation: str | None = None
@@ -110,9 +106,7 @@ class Timeline:
         builder, pauses = SegmentBuilder(), self._pauses
         line: list[ASRToken] = []
         for token in self.tokens:
-            count = 0
-            while count < len(pauses) and pauses[count].end <= token.start + EPS:
-                count += 1
+            count = bisect_right(pauses, token.start + EPS, key=attrgetter("end"))
             ended = builder.flush() if count else None
             if (builder.push(token) or ended) and line:
                 yield TextLine(tokens=tuple(line))

@@ -17,6 +17,7 @@ from wlk_core.audio.convert import sealed, valid_copy, validate_audio
 from wlk_core.audio.decode import decode_file
 from wlk_core.audio.pcm import Chunker, require_rate
 from wlk_core.errors import AudioFormatError, OptionError
+from wlk_core.online.input_queue import MAX_PIECE
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.segments import (
     Segment,
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-_PIECE_SAMPLES = 60 * SAMPLE_RATE
 
 
 @attrs.frozen(kw_only=True)
@@ -126,11 +125,13 @@ def transcribe(
 
     """
     options = backend.spec.recording_options(options)
+    pieces: Generator[NDArray[np.float32]]
     if isinstance(audio, np.ndarray):
         validate_audio(audio)  # all of it, before the model works
         # A copy of the whole recording could be gigabytes.
         pieces = (
-            audio[start : start + _PIECE_SAMPLES] for start in range(0, len(audio), _PIECE_SAMPLES)
+            sealed(np.array(audio[start : start + MAX_PIECE]))
+            for start in range(0, len(audio), MAX_PIECE)
         )
     elif not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
         audio, "read"

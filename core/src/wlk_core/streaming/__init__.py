@@ -11,7 +11,6 @@ from wlk_core.streaming.features import loud_frames as loud_frames
 from wlk_core.streaming.features import loudness as loudness
 from wlk_core.streaming.features import mel_filters as mel_filters
 from wlk_core.streaming.features import true_runs as true_runs
-from wlk_core.streaming.words import PROMPT_CHARACTERS as PROMPT_CHARACTERS
 from wlk_core.streaming.words import AlignedWord as AlignedWord
 from wlk_core.streaming.words import Loop as Loop
 from wlk_core.streaming.words import Word as Word

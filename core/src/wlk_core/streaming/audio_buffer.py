@@ -20,11 +20,7 @@ SHORT_ENERGY_WINDOW = SAMPLE_RATE // 50
 
 
 class AudioBuffer:
-    """
-    A growing array of float32 samples that is trimmed at the front.
-
-    Samples are numbered from 0 in the order of appending, and trimming does not renumber them.
-    """
+    """A growing array of float32 samples, which keep their numbers when its front is trimmed."""
 
     def __init__(self) -> None:
         self.start = 0  #: number of the first sample still held
@@ -46,13 +42,7 @@ class AudioBuffer:
         self.end += len(audio)
 
     def view(self, start: int, end: int) -> NDArray[np.float32]:
-        """
-        Return samples number *start* up to *end*, read-only.
-
-        Raises:
-            IndexError: some of them are not held, or the range runs backwards.
-
-        """
+        """Return samples number *start* up to *end*, read-only; IndexError if one is not held."""
         if not self.start <= start <= end <= self.end:
             raise IndexError(
                 f"samples {start} to {end} requested, {self.start} to {self.end} are held"

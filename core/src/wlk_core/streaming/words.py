@@ -40,11 +40,8 @@ class Word:
         return (self.start + self.end) / 2
 
     def is_outside(self, seconds: float) -> bool:
-        """
-        Return whether the word begins more than MISPLACED_SECONDS outside *seconds* of audio.
-
-        Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
-        """
+        """Return whether the word begins more than MISPLACED_SECONDS outside *seconds* of audio."""
+        # Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
         return not -MISPLACED_SECONDS <= self.start <= seconds + MISPLACED_SECONDS
 
     def may_continue(self, audio_end: float) -> bool:
@@ -155,14 +152,8 @@ def keep_spoken_repetitions(
     Return *tokens* without the rounds of *loop* that only the decoder repeated.
 
     If the attended frame advances with each round, the speaker really repeated and all tokens
-    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.
-
-    Args:
-        tokens: the decoded text.
-        frames: the frame that the decoder attended to most at each token; shorter than *tokens*
-            where the attention is unknown.
-        loop: what find_loop returned for *tokens*.
-
+    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.  *frames* are
+    those that the decoder attended to most at each token, fewer where the attention is unknown.
     """
     if loop is None:
         return tokens

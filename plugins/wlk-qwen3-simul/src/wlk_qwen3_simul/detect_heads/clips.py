@@ -40,7 +40,7 @@ def score_clips(
     Raises:
         ModelNotFoundError: the model is missing or damaged.
         AudioFormatError: a clip cannot be decoded.
-        OptionError: a word lies after the end of its clip, or the device name is unknown.
+        OptionError: a word lies after the end of its clip.
         BackendUnavailable: the device is missing.
 
     """

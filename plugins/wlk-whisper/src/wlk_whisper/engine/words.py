@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -126,16 +127,20 @@ def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
 
 def drop_loop(words: Sequence[W]) -> tuple[W, ...]:
     """
-    Return *words* up to where the decoder repeats itself without audio.
+    Return *words* without those that the decoder repeats without audio.
 
-    Words of a repetition loop have no duration, because the alignment has no audio for them.
+    Words of a repetition loop have no duration, because the alignment has no audio for them.  What
+    follows a loop belongs to it, unless as many words with audio do: a window that begins in the
+    middle of a word can make the decoder repeat a clause before it goes on.
     """
-    idle = 0
-    for index, word in enumerate(words):
-        idle = idle + 1 if word.end <= word.start else 0
-        if idle == LOOP_WORDS:
-            return tuple(words[: index - LOOP_WORDS + 1])
-    return tuple(words)
+    runs = [(idle, list(run)) for idle, run in groupby(words, lambda w: w.end <= w.start)]
+    kept: list[W] = []
+    for index, (is_idle, run) in enumerate(runs):
+        if not is_idle or len(run) < LOOP_WORDS:
+            kept += run
+        elif index + 1 == len(runs) or len(runs[index + 1][1]) < LOOP_WORDS:
+            break
+    return tuple(kept)
 
 
 def tighten_to_speech(words: Sequence[W], audio: NDArray[np.float32]) -> tuple[W, ...]:

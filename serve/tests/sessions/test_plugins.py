@@ -201,6 +201,26 @@ def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
     assert 503 == refusal.value.response.status_code
 
 
+def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(served, routes):
+    """It is not reset, neither after a refusal nor after the last words."""
+    with (
+        served(routes, Limits(max_sessions=1)) as (_, plain),
+        socket.create_connection(plain, timeout=WAIT) as client,
+        socket.create_connection(plain, timeout=WAIT) as refused,
+    ):
+        audio = b"6400\n" + bytes(6400)
+        client.sendall(audio + b"0\n")
+        for connection in (client, refused):
+            lines = connection.makefile()
+            first = json.loads(lines.readline())
+            for _ in range(20):
+                connection.sendall(10 * audio)
+            connection.shutdown(socket.SHUT_WR)
+            rest = [json.loads(line) for line in lines]
+
+            assert ("hello" in first) is bool(rest)
+
+
 def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):
     """The log names it."""
 

@@ -42,6 +42,7 @@ _SEND_SECONDS = 10.0  # for one message
 # append of 15 MiB is below what a session takes.
 _MAX_WAITING_SECONDS = 400.0
 _POLL_SECONDS = 0.05  # while it is not read
+_DISCARDED_BYTES = 1 << 16  # at a time, of a connection that was closed
 
 
 @attrs.define
@@ -82,11 +83,9 @@ class SessionSockets:
         try:
             opening = route.open(self._service.card.named)
             session = self._opened(route.protocol, opening, "")
+            await self._serve_new(socket, session, None)
         except WLKError as error:
             await _close(socket, OVERLOADED, route.refuse(self._service.metrics.counted(error)))
-            return
-        try:
-            await self._serve_new(socket, session, None)
         finally:
             writer.close()  # also where the client left
 
@@ -158,8 +157,10 @@ class _TcpSocket:
         await self._writer.drain()
 
     async def close(self, _code: int) -> None:
-        self._writer.close()
-        await self._writer.wait_closed()
+        # A client that still sends would be reset, perhaps before it read the last messages.
+        self._writer.write_eof()
+        while await self._reader.read(_DISCARDED_BYTES):
+            pass
 
 
 async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) -> None:

@@ -42,7 +42,6 @@ _SEND_SECONDS = 10.0  # for one message
 # append of 15 MiB is below what a session takes.
 _MAX_WAITING_SECONDS = 400.0
 _POLL_SECONDS = 0.05  # while it is not read
-_DISCARDED_BYTES = 1 << 16  # at a time, of a connection that was closed
 
 
 @attrs.define
@@ -159,7 +158,7 @@ class _TcpSocket:
     async def close(self, _code: int) -> None:
         # A client that still sends would be reset, perhaps before it read the last messages.
         self._writer.write_eof()
-        while await self._reader.read(_DISCARDED_BYTES):
+        while await self._reader.read(1 << 16):
             pass
 
 

@@ -13,6 +13,7 @@ import sysconfig
 from typing import Any
 
 import pytest
+from websockets.sync.client import connect
 
 from wlk_conformance.testing import load_clip
 from wlk_conformance.testing.digits import clip_path
@@ -60,17 +61,34 @@ def run(*command: Any, cwd: Any, **env: Any) -> Any:
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["called", "native"])
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return the folder that the template makes and the folder it is installed in."""
+def make(folder: Path, **answers: Any) -> Any:
+    """Answer the template, and return *folder*, which it makes, and where that is installed."""
     copier = pytest.importorskip("copier")
-    folder = tmp_path_factory.mktemp("template") / "my-backend"
-    answers = {**ANSWERS, "native": request.param}
     copier.run_copy(str(EXAMPLES / "template"), folder, data=answers, defaults=True, quiet=True)
     site = folder.parent / "site"
     offline = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
     run(sys.executable, "-m", "pip", "install", *offline, "--target", site, folder, cwd=folder)
     return folder, site
+
+
+def assert_is_well_kept(folder: Path, site: Path) -> None:
+    """Check what the template made by its own rules of style and of types."""
+    pytest.importorskip("mypy")
+
+    types = run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
+    style = run(sys.executable, "-m", "ruff", "check", ".", cwd=folder)
+    form = run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
+
+    assert types.startswith("Success: no issues found in ")
+    assert style == "All checks passed!\n"
+    assert form.endswith(" files already formatted\n")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["called", "native"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the folder that the template makes and the folder it is installed in."""
+    folder = tmp_path_factory.mktemp("template") / "my-backend"
+    return make(folder, **ANSWERS, native=request.param)
 
 
 def report_of(name: str, folder: Path, *options: str, **env: Any) -> Any:
@@ -193,19 +211,68 @@ def test_a_mediocre_engine_in_the_template_complies(made: Any, tmp_path: Path) -
 
 def test_the_template_is_well_kept(made: Any) -> None:
     """It is clean by its own rules of style and of types, and its workflow runs the suite."""
-    pytest.importorskip("mypy")
-    folder, site = made
-
-    types = run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
-    style = run(sys.executable, "-m", "ruff", "check", ".", cwd=folder)
-    form = run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
-    workflow = (folder / ".github/workflows/ci.yml").read_text(encoding="utf-8")
-
-    assert types.startswith("Success: no issues found in ")
-    assert style == "All checks passed!\n"
-    assert form.endswith(" files already formatted\n")
+    assert_is_well_kept(*made)
+    workflow = (made[0] / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     assert "python -m pip install wlk-core wlk-conformance pytest\n" in workflow
     assert "wlk-conformance my-ears --speech --report report.md --badge badge.svg\n" in workflow
+
+
+@pytest.fixture(scope="module")
+def made_protocol(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the folder that the template of protocols makes and the folder it is installed in."""
+    return make(tmp_path_factory.mktemp("template") / "my-protocol", name="hello", kind="protocol")
+
+
+def test_a_protocol_of_the_template_keeps_its_rules(made_protocol: Any) -> None:
+    """The suite finds no broken rule, by its command and in the tests; its style is clean."""
+    folder, site = made_protocol
+    suite = (sys.executable, "-m", "wlk_conformance.protocols", "tests.test_rules:CLIENT")
+
+    told = run(*suite, cwd=folder, PYTHONPATH=site)
+    tests = run(sys.executable, "-m", "pytest", "-q", cwd=folder, PYTHONPATH=site)
+
+    assert ["kept"] * 5 == [line.split()[1] for line in told.splitlines()]
+    assert "5 passed" in tests
+    assert_is_well_kept(folder, site)
+
+
+def test_a_protocol_of_the_template_is_served(made_protocol: Any, tmp_path: Path) -> None:
+    """Once it is installed, `wlk-serve` has its address, whose words are those of the model."""
+    model = ("--backend", "faster-whisper", "--model", "digits", "--language", "en")
+    expected = run(SCRIPTS / "wlk-core", "transcribe", clip_path("demo"), *model, cwd=tmp_path)
+    audio = (load_clip("demo").audio * 32_767).astype("<i2").tobytes()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "wlk_serve", *model, "--port", "0"],
+        env={**os.environ, "PYTHONPATH": str(made_protocol[1])},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        try:
+            assert server.stderr is not None
+            ready = server.stderr.readline()
+            netloc = re.findall(r"http://(\S+)", ready)
+            assert netloc, ready
+            with connect(f"ws://{netloc[0]}/hello") as client:
+                for part in (audio[start : start + 3200] for start in range(0, len(audio), 3200)):
+                    client.send(part)
+                client.send("end")
+                messages = [json.loads(message) for message in client]
+        finally:
+            server.terminate()
+
+    assert {"hello": "send audio"} == messages[0]
+    assert expected.split() == "".join(m.get("text", "") for m in messages).split()
+
+
+def test_the_page_for_authors_of_protocols_shows_the_template(made_protocol: Any) -> None:
+    """The code of docs/protocols.md is that of the template, but for its imports."""
+    page = (EXAMPLES.parent / "docs/protocols.md").read_text(encoding="utf-8")
+    module = made_protocol[0] / "src/wlk_protocol_hello/routes.py"
+    _, code = module.read_text(encoding="utf-8").split("\n\nclass ")
+
+    assert f"\n\nclass {code}```\n" in page
+    assert 'hello = "wlk_protocol_hello.routes"\n' in page
 
 
 @pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])

@@ -79,7 +79,7 @@ def routes(hello, open_session):
 
 @pytest.fixture(scope="module")
 def served(serve):
-    """Return a context manager of the netloc of a server and the address of its TCP port."""
+    """Return a context manager of a server: its netloc, the address of its TCP port, itself."""
 
     @contextmanager
     def served(routes, limits=None):
@@ -94,9 +94,9 @@ def served(serve):
                 name=None,
                 routes=routes,
                 listeners=dict.fromkeys(tcp, listeners),
-            ) as (address, _),
+            ) as (address, server),
         ):
-            yield urlsplit(address).netloc, listeners[0].getsockname()
+            yield urlsplit(address).netloc, listeners[0].getsockname(), server
 
     return served
 
@@ -173,7 +173,7 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
         keys=lambda connection: [connection.query_params.get("key", "")],
         refuse=lambda error: protocols.CloseSocket(code=4401, message={"refused": str(error)}),
     )
-    with served([route]) as (netloc, _):
+    with served([route]) as (netloc, *_):
         with connect(f"ws://{netloc}/hello?key=secret") as client:
             assert "hello" in json.loads(client.recv(WAIT))
         with connect(f"ws://{netloc}/hello") as client:
@@ -188,7 +188,7 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
 def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
     """No slot is held by a client that is refused."""
     with (
-        served(routes, Limits(max_sessions=1)) as (netloc, plain),
+        served(routes, Limits(max_sessions=1)) as (netloc, plain, _),
         connect(f"ws://{netloc}/hello", additional_headers={"x-api-key": "secret"}) as client,
     ):
         client.recv(WAIT)
@@ -199,6 +199,27 @@ def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
 
     assert "server_overloaded" == message["error"]["code"]
     assert 503 == refusal.value.response.status_code
+
+
+def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(served, routes):
+    """It is not reset, neither after a refusal nor after the last words."""
+    with (
+        served(routes, Limits(max_sessions=1)) as (_, plain, server),
+        socket.create_connection(plain, timeout=WAIT) as client,
+        socket.create_connection(plain, timeout=WAIT) as refused,
+    ):
+        audio = b"6400\n" + bytes(6400)
+        client.sendall(audio + b"0\n")
+        for connection in (client, refused):
+            lines = connection.makefile()
+            first = json.loads(lines.readline())
+            assert server.server_state.tasks  # a shutdown waits for them
+            for _ in range(20):
+                connection.sendall(10 * audio)
+            connection.shutdown(socket.SHUT_WR)
+            rest = [json.loads(line) for line in lines]
+
+            assert ("hello" in first) is bool(rest)
 
 
 def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):

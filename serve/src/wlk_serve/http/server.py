@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack, contextmanager
 import errno
+from functools import partial
 import logging
 import os
 import signal
@@ -17,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
     from concurrent.futures import Future
     from types import FrameType
 
@@ -96,9 +97,14 @@ class DrainingServer(uvicorn.Server):
             for bound in sockets or ():
                 bound.listen(_MAX_UNACCEPTED)
             for name, listeners in self._listeners.items():
-                handler = self._served.tcp_handlers[name]
+                handler = partial(self._serve_tcp, self._served.tcp_handlers[name])
                 self.servers += [await asyncio.start_server(handler, sock=s) for s in listeners]
             self._on_ready(self.servers[0].sockets[0].getsockname()[1])
+
+    def _serve_tcp(self, handler: Callable[..., Coroutine[Any, Any, None]], *streams: Any) -> None:
+        task = asyncio.create_task(handler(*streams))
+        self.server_state.tasks.add(task)  # a shutdown waits for them
+        task.add_done_callback(self.server_state.tasks.discard)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain on the first signal, stop at once on the second."""

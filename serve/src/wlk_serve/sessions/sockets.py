@@ -73,11 +73,9 @@ class SessionSockets:
         try:
             opening = route.open(self._service.card.named)
             session = self._opened(route.protocol, opening, "")
+            await self._serve_new(socket, session, None)
         except WLKError as error:
             await _close(socket, OVERLOADED, route.refuse(self._service.metrics.counted(error)))
-            return
-        try:
-            await self._serve_new(socket, session, None)
         finally:
             writer.close()  # also where the client left
 
@@ -149,8 +147,10 @@ class _TcpSocket:
         await self._writer.drain()
 
     async def close(self, _code: int) -> None:
-        self._writer.close()
-        await self._writer.wait_closed()
+        # A client that still sends would be reset, perhaps before it read the last messages.
+        self._writer.write_eof()
+        while await self._reader.read(1 << 16):
+            pass
 
 
 async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) -> None:

@@ -211,14 +211,15 @@ def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(se
         audio = b"6400\n" + bytes(6400)
         client.sendall(audio + b"0\n")
         for connection in (client, refused):
-            lines = connection.makefile()
-            first = json.loads(lines.readline())
-            assert server.server_state.tasks  # a shutdown waits for them
-            for _ in range(20):
-                connection.sendall(10 * audio)
+            with connection.makefile() as lines:
+                first = json.loads(lines.readline())
+                assert server.server_state.tasks  # a shutdown waits for them
+                connection.sendall(100 * audio)
+                rest = [json.loads(line) for line in lines]
+                connection.sendall(100 * audio)
             connection.shutdown(socket.SHUT_WR)
-            rest = [json.loads(line) for line in lines]
 
+            assert b"" == connection.recv(1)
             assert ("hello" in first) is bool(rest)
 
 

@@ -44,6 +44,7 @@ _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
 _MAX_OPENINGS = 100  # a stream may be opened at another machine; as many as sessions by default
+_MAX_UNREAD_STEPS = 64  # of a recording, before it waits for its client
 _CANARY_SECONDS = 0.5  # of audio
 _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
 # A recording is decoded in the engine's longest windows, and one such call may outlast the canary's
@@ -244,6 +245,7 @@ class Service:
             WLKError: the engine or the diarizer could not be opened.
 
         """
+        found: asyncio.Queue[list[Event]] = asyncio.Queue()
 
         def make() -> ServedStream:
             options = self.card.spec.recording_options(self._options(request))
@@ -254,10 +256,12 @@ class Service:
                     diarizer=self._diarizer(parts) if request.has_speakers else None,
                 )
                 pieces = parts.enter_context(closing(decode_file(file)))
-                recording = RecordingSession(session, pieces, use)
+                # A client may read no answer: it then waits, and not hours of events for it.
+                recording = RecordingSession(
+                    session, pieces, use, lambda: found.qsize() < _MAX_UNREAD_STEPS
+                )
                 return ServedStream(recording, parts.pop_all(), self._close_later)
 
-        found: asyncio.Queue[list[Event]] = asyncio.Queue()
         stream = await self._opened(
             make, lambda _stream, events: found.put_nowait(events), is_spare=True
         )
@@ -266,6 +270,7 @@ class Service:
             while not isinstance(event, End):
                 for event in await found.get():
                     yield event
+                stream.notify()  # which may wait for that
         finally:
             # The file is closed after this.  A task that is cancelled again does not wait longer,
             # but what it asked for is done: without the shield it would leave the queue.

@@ -149,6 +149,7 @@ class Service:
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
         self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
+        self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn
         self._canary = asyncio.Lock()
         self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
 

@@ -38,17 +38,18 @@ def default_of(option):
     return next(found.default for found in serve.params if option in found.opts)
 
 
-def test_the_packages_of_the_image_are_distributions_of_the_project():
+@pytest.mark.parametrize("name", ["Containerfile", "Containerfile.ray"])
+def test_the_packages_of_the_image_are_distributions_of_the_project(name):
     """Names and extras exist; the wheels of a checkout are those of the comment."""
-    (packages,) = re.findall(r'PACKAGES="([^"]*)"', (DEPLOY / "Containerfile").read_text())
+    (packages,) = re.findall(r'PACKAGES="([^"]*)"', (DEPLOY / name).read_text(encoding="utf-8"))
     projects = {}
     for path in [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("plugins/*/pyproject.toml")]:
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         projects[project["name"]] = set(project.get("optional-dependencies", ()))
 
-    for name, extra in re.findall(r"([\w-]+)(?:\[(\w+)\])?", packages):
-        assert name in projects
-        assert not extra or extra in projects[name]
+    for package, extra in re.findall(r"([\w-]+)(?:\[(\w+)\])?", packages):
+        assert package in projects
+        assert not extra or extra in projects[package]
 
 
 def test_the_ports_are_those_of_the_server():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+import re
 
 import pytest
 import yaml
@@ -83,6 +84,17 @@ def test_the_settings_of_ray_are_valid_and_its_pods_outlive_the_sessions():
         assert settings.num_cpus <= float(spec["containers"][0]["resources"]["limits"]["cpu"])
     variables = {variable["name"] for spec in specs for variable in spec["containers"][0]["env"]}
     assert settings.api_key_env in variables
+
+
+def test_the_pods_of_ray_run_the_image_of_its_container_file():
+    """The Ray of the image, of the packages in it and of the cluster is one version."""
+    text = (KUBERNETES.parent / "Containerfile.ray").read_text(encoding="utf-8")
+    cluster = RAY["rayClusterConfig"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    images = {each["template"]["spec"]["containers"][0]["image"] for each in groups}
+
+    assert {cluster["rayVersion"]} == set(re.findall(r"ray(?:\[serve\]==|:)([\d.]+)", text))
+    assert images == set(re.findall(r"docker build -t (\S+)", text))
 
 
 def test_ray_accepts_the_configuration():

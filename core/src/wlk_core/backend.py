@@ -115,7 +115,9 @@ class BackendSpec(PluginSpec):
     deviations: Mapping[str, str] = attrs.field(factory=dict)
     #: Which installed backend is the default: the highest on this platform.  None for a backend
     #: that is used only when it is named: sending audio away must never be a fallback.
-    preference: int | None = 0
+    preference: int | None = attrs.field(
+        default=0, validator=check("a number or None", lambda value: isinstance(value or 0, int))
+    )
 
     def __attrs_post_init__(self) -> None:
         names = [option.name for option in self.options]

@@ -122,7 +122,8 @@ class PluginSpec:
 
     name: str = attrs.field(validator=NAME)  #: what users type, also the name of the entry point
     api: int  #: the plugin API that the declaration was written for, a literal number
-    summary: str  #: one line
+    #: One line.
+    summary: str = attrs.field(validator=check("a string", lambda text: isinstance(text, str)))
     #: The name of the loader, "package.module:function".  The registry imports it when a model is
     #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
     load: str

@@ -338,6 +338,7 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
                     f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
+            missing_requirements(spec)  # of a wrong type it would break every list of plugins
             specs.append(spec)
     return attrs.evolve(info, specs=tuple(specs))
 

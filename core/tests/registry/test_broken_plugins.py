@@ -49,6 +49,18 @@ def test_strict_mode_raises_what_the_plugin_raised(
             "ValueError: BackendSpec: expected capabilities as some of batching",
         ),
         (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', preference='high')]\n",
+            "ValueError: BackendSpec: expected preference as a number or None, got 'high'",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', summary=None)]\n",
+            "ValueError: BackendSpec: expected summary as a string, got None",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', requires=['torch'])]\n",
+            "AttributeError: 'list' object has no attribute 'items'",
+        ),
+        (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
             "RuntimeError: first second",
         ),
@@ -59,7 +71,18 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
     ],
-    ids=["no hook", "not a spec", "wrong field", "raising", "bad name", "exit", "unknown argument"],
+    ids=[
+        "no hook",
+        "not a spec",
+        "wrong field",
+        "wrong preference",
+        "no summary",
+        "a list of requirements",
+        "raising",
+        "bad name",
+        "exit",
+        "unknown argument",
+    ],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     site: Any, code: str, error: str

@@ -254,6 +254,34 @@ def test_a_recording_is_released_although_its_task_is_cancelled_again(service, b
     assert backend.closed.is_set()
 
 
+def test_a_recording_waits_for_a_client_that_reads_nothing(
+    service, backend, recording, monkeypatch
+):
+    """The events of hours would fill the memory; and it goes on where the client reads again."""
+    monkeypatch.setattr("wlk_serve.models.service._MAX_UNREAD_STEPS", 2)
+    backend.released.set()
+    scheduler, decoded = service._scheduler, []
+
+    def wait_until_idle():
+        with scheduler.lock:
+            while scheduler._stepping or scheduler._waiting[0]:
+                scheduler._step_ended.wait(WAIT)
+
+    async def run():
+        request = TranscriptionRequest(task="transcribe")
+        events = service.recognize(io.BytesIO(recording[0]), request, decoded.append)
+        await anext(events)
+        await asyncio.to_thread(wait_until_idle)
+        unread = sum(decoded)
+        await anext(events)
+        while sum(decoded) == unread:
+            await anext(events)
+        await events.aclose()
+        return unread
+
+    assert asyncio.run(run()) < recording[1] / 2
+
+
 def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
     """As where the service was closed while its backend opened the stream."""
     backend.released.set()

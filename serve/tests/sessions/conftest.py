@@ -62,7 +62,12 @@ def open_session(card, open_stream):
         is_resumable=False,
     ):
         return ClientSession(
-            SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream),
+            SimpleNamespace(
+                card=card,
+                metrics=Metrics(),
+                open_stream=open_stream,
+                large_messages=asyncio.Lock(),
+            ),
             Opening(
                 make=RealtimeProtocol,
                 card=card,

@@ -51,6 +51,29 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, str
     assert [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)] == stream.calls
 
 
+def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
+    open_session, streams, monkeypatch
+):
+    """Several at once would keep everyone else waiting for seconds."""
+    monkeypatch.setattr("wlk_serve.sessions.session._LARGE_MESSAGE", len(APPEND) - 1)
+    monkeypatch.setattr("wlk_serve.sessions.session._LARGE_SECONDS", 0)
+
+    async def run():
+        session = open_session()
+        queue = session.begin()
+        await session._service.large_messages.acquire()  # another one waits
+        receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
+        await turns()
+        waits = session._protocol._takes_binary and session.audio.samples == 0
+        session._service.large_messages.release()
+        await receiving
+        samples = session.audio.samples
+        session.close()
+        return waits, samples
+
+    assert (True, 24_000) == asyncio.run(run())
+
+
 def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
     open_session, opener, streams
 ):

@@ -240,7 +240,8 @@ def astream(
     A consumer that is cancelled, or that calls `aclose`, closes the stream.  The cancellation waits
     for the step that is running, because no engine can be interrupted, so that the backend can be
     closed right afterwards.  What that step commits is dropped with the audio that was not decoded:
-    end the source instead where every word counts.
+    end the source instead where every word counts.  Another task cancels that of the consumer:
+    `aclose` during its ``anext`` raises RuntimeError, as of any asynchronous generator.
     """
     # What is wrong is refused now, and not with the first anext.
     backend.spec.stream_options(options)

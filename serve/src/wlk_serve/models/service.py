@@ -43,6 +43,7 @@ _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
 _MAX_OPENINGS = 100  # a stream may be opened at another machine; as many as sessions by default
+_MAX_UNREAD_STEPS = 64  # of a recording, before it waits for its client
 _CANARY_SECONDS = 0.5  # of audio
 _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
 # A recording is decoded in the engine's longest windows, and one such call may outlast the canary's
@@ -147,6 +148,7 @@ class Service:
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
         self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
+        self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn
         self._canary = asyncio.Lock()
         self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
 
@@ -233,12 +235,9 @@ class Service:
         Yield the events of a recording until its End; a failure is one of them.
 
         *use* is called with the seconds of each decoded piece, in another thread; it may raise
-        RequestError.
-
-        Raises:
-            WLKError: the engine or the diarizer could not be opened.
-
+        RequestError.  Raises WLKError if the engine or the diarizer cannot be opened.
         """
+        found: asyncio.Queue[list[Event]] = asyncio.Queue()
 
         def make(parts: ExitStack) -> RecordingSession:
             options = self.card.spec.recording_options(self._options(request))
@@ -248,9 +247,9 @@ class Service:
                 diarizer=self._diarizer(parts) if request.has_speakers else None,
             )
             pieces = parts.enter_context(closing(decode_file(file)))
-            return RecordingSession(session, pieces, use)
+            # A client may read no answer: it then waits, and not hours of events for it.
+            return RecordingSession(session, pieces, use, lambda: found.qsize() < _MAX_UNREAD_STEPS)
 
-        found: asyncio.Queue[list[Event]] = asyncio.Queue()
         stream = await self._opened(
             make, lambda _stream, events: found.put_nowait(events), is_spare=True
         )
@@ -259,6 +258,7 @@ class Service:
             while not isinstance(event, End):
                 for event in await found.get():
                     yield event
+                stream.notify()  # which may wait for that
         finally:
             # The file is closed after this.  A task that is cancelled again does not wait longer,
             # but what it asked for is done: without the shield it would leave the queue.

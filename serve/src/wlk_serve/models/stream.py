@@ -129,12 +129,13 @@ class RecordingSession:
 
     A step either makes a call of the session, or decodes a second of audio where it waits for some.
     The audio before a damaged part is transcribed before the failure.  *use* is called with the
-    seconds of each piece, and may raise RequestError.
+    seconds of each piece, and may raise RequestError.  Nothing is done while *has_room* is false.
     """
 
     _session: Session
     _pieces: Generator[NDArray[np.float32]]
     _use: Callable[[float], object]
+    _has_room: Callable[[], bool]
     _failure: WLKError | None = attrs.field(init=False, default=None)
     # Nothing of it is ever due.
     audio_time: ClassVar = 0.0
@@ -149,7 +150,7 @@ class RecordingSession:
     @property
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        return not self._session.is_over
+        return not self._session.is_over and self._has_room()
 
     def step(self) -> list[Event]:
         """Make the next step; a failure of the recording comes in place of the End."""

@@ -173,7 +173,7 @@ class SessionAudio:
         return segment
 
     def clear(self) -> None:
-        """Drop all audio after the last commit, and the marks in it."""
+        """Drop all audio and marks after the last commit."""
         while self.segments and not self.segments[-1].commits:
             self.segments.pop().stream.close()
         if self.segments:

@@ -35,6 +35,9 @@ DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RF
 TAKEN_OVER = 4409  #: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
 _ACK = "wlk.ack"
+# An append of 15 MiB of audio keeps the event loop busy for 0.2 s.
+_LARGE_MESSAGE = 1 << 20  # bytes
+_LARGE_SECONDS = 0.1  # of others between two such messages
 _RANDOM_BYTES = 18
 
 
@@ -154,6 +157,9 @@ class ClientSession:
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
+        if len(data) > _LARGE_MESSAGE:
+            async with self._service.large_messages:
+                await asyncio.sleep(_LARGE_SECONDS)
         if queue is not self._queue:
             return  # the client sends it again through its new socket
         self._last_message = self._loop.time()

@@ -56,8 +56,7 @@ def test_the_probabilities_are_those_of_transformers_own_streaming(checkpoint, m
     """Chunks, features at their edges, cache and look-ahead are as its documentation has them."""
     processor = transformers.AutoProcessor.from_pretrained(checkpoint)
     processor.set_streaming_mode(f"{mode.replace('-', '_')}_latency")
-    model = transformers.AutoModelForAudioFrameClassification.from_pretrained(checkpoint)
-    model.eval().requires_grad_(False)
+    model = transformers.AutoModelForAudioFrameClassification.from_pretrained(checkpoint).eval()
     size, end, output, expected = processor.num_samples_first_audio_chunk, 0, None, []
     while end < len(AUDIO):
         start = processor.audio_chunk_start(len(expected)) if expected else 0
@@ -73,7 +72,6 @@ def test_the_probabilities_are_those_of_transformers_own_streaming(checkpoint, m
     assert output.speaker_cache.is_compressed
     assert (400, 8) == found.shape
     assert np.array(expected) == pytest.approx(found, abs=1e-4)
-    assert LATENCIES[mode] == tuple(processor.streaming_modes[processor.streaming_mode])
 
 
 @pytest.mark.parametrize("step", [320, 16_001, 400_000])

@@ -1,1 +1,1 @@
-"""A diarizer by clustering: who speaks when, up to eight speakers, while they speak."""
+"""Who speaks when, up to eight speakers, while they speak: by clustering, or by a Sortformer."""

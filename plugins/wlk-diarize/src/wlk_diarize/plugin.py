@@ -1,4 +1,4 @@
-"""The declaration of the diarizer; nothing heavy is imported here."""
+"""The declarations of the diarizers; nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CLUSTERING", "wlk_diarizers"]
+__all__ = ["CLUSTERING", "NEMOTRON", "wlk_diarizers"]
 
 CLUSTERING = AnnotatorSpec(
     kind="diarizer",
@@ -53,7 +53,40 @@ CLUSTERING = AnnotatorSpec(
 )
 
 
+NEMOTRON = AnnotatorSpec(
+    kind="diarizer",
+    name="nemotron",
+    api=1,
+    summary="NVIDIA's Nemotron 3 Diarization, a streaming Sortformer; CPU, CUDA, MPS",
+    load="wlk_diarize.torch.backend:load",
+    options=(
+        Option(
+            name="latency",
+            choices=("ultra-low", "low", "medium", "high"),
+            is_auto_allowed=True,
+            help="audio that a label waits for at most: 0.32, 1.04, 2.88 or 10.56 s, of which long "
+            "ones cost less; auto is medium on a CPU, else low",
+        ),
+        Option(
+            name="threshold",
+            type=float,
+            default=0.5,
+            minimum=0.05,
+            maximum=0.95,
+            help="probability above which a speaker speaks",
+        ),
+        standard_options.device("cpu", "cuda", "mps"),
+        standard_options.dtype("float32", "bfloat16", "float16"),
+        standard_options.CACHE_DIR,
+    ),
+    models={"nemotron-3-diarization": "nvidia/Nemotron-3-Diarization"},
+    default_model="nemotron-3-diarization",
+    model_files=("config.json", "*processor_config.json", "model.safetensors"),
+    requires=dict.fromkeys(("torch", "transformers"), "pip install 'wlk-diarize[torch]'"),
+)
+
+
 @hookimpl
 def wlk_diarizers() -> Iterable[AnnotatorSpec]:
-    """Return the diarizer of this distribution."""
-    return (CLUSTERING,)
+    """Return the diarizers of this distribution."""
+    return CLUSTERING, NEMOTRON

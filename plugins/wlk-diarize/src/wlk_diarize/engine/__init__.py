@@ -1,1 +1,1 @@
-"""Who speaks when, from two networks and a clustering that goes on with the stream."""
+"""Who speaks when, from networks whose answers are put together along the stream."""

@@ -1,0 +1,1 @@
+"""NVIDIA's Nemotron 3 Diarization, a streaming Sortformer, on transformers."""

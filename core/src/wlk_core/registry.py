@@ -138,11 +138,10 @@ class Registry:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
         return self._find("backend", name)[0]
 
-    def model_spec(self, name: str, model: str = "") -> BackendSpec | AnnotatorSpec:
-        """Return the backend called *name*, or an annotator, above all one that names *model*."""
+    def model_spec(self, name: str) -> BackendSpec | AnnotatorSpec:
+        """Return the annotator called *name*, or the backend, whose models are asked for."""
         named = [self._load(*found) for found in self._found if name in found[0].names]
         specs = [spec for info in named for spec in info.specs if spec.name == name]
-        specs.sort(key=lambda spec: (model not in spec.models, spec.kind != "backend"))
         return specs[0] if specs else self.spec(name)
 
     def usable(self) -> tuple[BackendSpec, ...]:

@@ -65,14 +65,6 @@ def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
     assert ("who", "small", {"speakers": 4}) == registry.load_annotator("diarizer", "who").loaded
 
 
-def test_the_models_of_a_backend_and_an_annotator_of_one_name_are_told_apart(site: Any) -> None:
-    """They are those of the backend, unless the annotator names the model."""
-    site.install("wlk-both", ["toy"], BOTH.replace('"who"', '"toy", models={"big": "a/b"}'))
-    kinds = [site.registry().model_spec("toy", model).kind for model in ("", "big", "c/d")]
-
-    assert ["backend", "diarizer", "backend"] == kinds
-
-
 @pytest.mark.parametrize(
     ("name", "options", "error", "match"),
     [

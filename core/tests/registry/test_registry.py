@@ -157,17 +157,21 @@ def test_a_backend_of_this_project_comes_with_its_install_command(
 
 def test_every_plugin_of_this_project_has_an_install_command() -> None:
     """Each entry point of each plugin is known, and its command names the distribution."""
-    projects = [*REPOSITORY.glob("plugins/*/pyproject.toml"), *REPOSITORY.glob("conf*/*.toml")]
-    offered: set[tuple[str, str]] = set()
+    projects = [
+        *REPOSITORY.glob("plugins/*/pyproject.toml"),
+        REPOSITORY / "conformance/pyproject.toml",
+    ]
+    offered: dict[str, str] = {}
     for path in projects:
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         names = project.get("entry-points", {}).get("wlk.plugins", {})
-        offered |= {(name, project["name"]) for name in names}
+        offered |= dict.fromkeys(names, project["name"])
 
     kinds = ("backend", "diarizer", "translator")
-    commands = [item for kind in kinds for item in known_plugins(kind).items()]
-    known = {(name, re.sub(r"^pip install '?|\[[a-z]+\]'$", "", each)) for name, each in commands}
+    known = {name: command for kind in kinds for name, command in known_plugins(kind).items()}
     assert sorted(offered) == sorted(known)
+    for name, command in known.items():
+        assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)
 
 
 @pytest.mark.parametrize("find", [lambda r: r.spec("toy"), Registry.default_backend])

@@ -64,7 +64,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     stopped.  HF_HUB_CACHE or HF_HOME chooses another cache, HF_ENDPOINT another hub, HF_TOKEN the
     account.
     """
-    row = store.pull(model, registry_of(context).model_spec(backend, model))
+    row = store.pull(model, registry_of(context).model_spec(backend))
     if row.revision is None:
         echo(f"{model} is {row.state}: nothing to pull")
         return
@@ -85,7 +85,7 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
 
     This asks first, because every tool on this machine may use the cache.
     """
-    repo = store.cached_repo(model, registry_of(context).model_spec(backend, model))
+    repo = store.cached_repo(model, registry_of(context).model_spec(backend))
     size = megabytes(repo.size)
     # The cache belongs to every tool of the machine: even what `pull` brought may be in use.
     question = f"other tools may use {repo.repo} ({size})"

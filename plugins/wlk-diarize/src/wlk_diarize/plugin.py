@@ -9,7 +9,7 @@ from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CLUSTERING", "NEMOTRON", "wlk_diarizers"]
+__all__ = ["CLUSTERING", "SORTFORMER", "wlk_diarizers"]
 
 CLUSTERING = AnnotatorSpec(
     kind="diarizer",
@@ -53,9 +53,9 @@ CLUSTERING = AnnotatorSpec(
 )
 
 
-NEMOTRON = AnnotatorSpec(
+SORTFORMER = AnnotatorSpec(
     kind="diarizer",
-    name="nemotron",
+    name="sortformer",
     api=1,
     summary="NVIDIA's Nemotron 3 Diarization, a streaming Sortformer; CPU, CUDA, MPS",
     load="wlk_diarize.torch.backend:load",
@@ -89,4 +89,4 @@ NEMOTRON = AnnotatorSpec(
 @hookimpl
 def wlk_diarizers() -> Iterable[AnnotatorSpec]:
     """Return the diarizers of this distribution."""
-    return CLUSTERING, NEMOTRON
+    return CLUSTERING, SORTFORMER

@@ -21,7 +21,7 @@ TOWER = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 HEAD = {"hidden_size": 16, "audio_hidden_size": 32}
 CACHE = {"fifo_length": 12, "speaker_cache_update_period": 10, "speaker_cache_length": 24}
 AUDIO = np.random.default_rng(2).normal(0, 0.1, 4 * 16_000 + 48).astype(np.float32)
-load = partial(Registry().load_annotator, "diarizer", "nemotron", device="cpu")
+load = partial(Registry().load_annotator, "diarizer", "sortformer", device="cpu")
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,7 @@ def checkpoint(tmp_path_factory):
     model = transformers.Nemotron3DiarizationForAudioFrameClassification(config)
     for weight in model.parameters():
         torch.nn.init.normal_(weight, 0, 1.5 * max(weight[0].numel(), 8) ** -0.5)
-    folder = tmp_path_factory.mktemp("nemotron")
+    folder = tmp_path_factory.mktemp("sortformer")
     model.save_pretrained(folder)
     extractor = transformers.NemotronAsrStreamingFeatureExtractor(feature_size=16)
     transformers.Nemotron3DiarizationProcessor(extractor).save_pretrained(folder)
@@ -102,7 +102,7 @@ def test_the_options_are_a_latency_and_no_voices(checkpoint):
     delays = [load(checkpoint, latency=name).max_delay for name in (*LATENCIES, "auto")]
 
     assert [0.33, 1.05, 2.89, 10.57, 2.89] == [round(delay, 2) for delay in delays]
-    with pytest.raises(OptionError, match=r"nemotron: no option is called 'voices'"):
+    with pytest.raises(OptionError, match=r"sortformer: no option is called 'voices'"):
         load(checkpoint, voices="people")
 
 

@@ -1,4 +1,4 @@
-"""Load the diarizer nemotron: find its checkpoint, and share the network among the streams."""
+"""Load the diarizer sortformer: find its checkpoint, and share the network among the streams."""
 
 from __future__ import annotations
 

@@ -97,10 +97,12 @@ def serve_digits(
         is_ready.set()
 
     card = ModelCard.of(spec, name, "en" if name == "digits" else None)
+    openers = {}
     if open_diarizer is not None:
+        openers["diarizer"] = open_diarizer
         card = attrs.evolve(card, speaker_delay=open_diarizer().max_delay)
     with (
-        closing(Service(backend, card, open_diarizer=open_diarizer)) as service,
+        closing(Service(backend, card, openers=openers)) as service,
         bound_sockets("127.0.0.1", 0) as sockets,
     ):
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)

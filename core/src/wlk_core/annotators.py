@@ -97,7 +97,7 @@ class TurnDetector(Annotator, Protocol):
     """
     Decide in a short pause whether the speaker has finished.
 
-    A session asks in each pause, 0.2 s after the last frame of speech, and again if the text has
+    A session asks in each pause, 0.4 s after the last frame of speech, and again if the text has
     changed since.
     """
 

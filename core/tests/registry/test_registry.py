@@ -167,7 +167,7 @@ def test_every_plugin_of_this_project_has_an_install_command() -> None:
         names = project.get("entry-points", {}).get("wlk.plugins", {})
         offered |= dict.fromkeys(names, project["name"])
 
-    kinds = ("backend", "diarizer", "translator")
+    kinds = ("backend", "diarizer", "translator", "turn-detector")
     known = {name: command for kind in kinds for name, command in known_plugins(kind).items()}
     assert sorted(offered) == sorted(known)
     for name, command in known.items():

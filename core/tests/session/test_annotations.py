@@ -153,7 +153,7 @@ def test_each_utterance_is_translated_once(run, speech):
 
 
 def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
-    """After 0.2 s of quiet instead of 1.2 s; without its last word the gate decides."""
+    """After 0.4 s of quiet instead of 1.2 s; without its last word the gate decides."""
     audio = np.concatenate((speech, silence(3.0), speech, silence(3.0)))
     early = run(audio, turn_detector=ScriptedTurnDetector(["nine"]))
     late = run(audio, turn_detector=ScriptedTurnDetector(["never"]))

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.cli.options import TranslatorChoice, translator_options
+from wlk_core.cli.options import TranslatorChoice, pairs_option, translator_options
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_core.annotators import AnnotatorKind
     from wlk_serve.app import Server
 
 __all__ = ["run", "serve"]
@@ -29,6 +30,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
 _PORTS = 65_536
+_ANNOTATORS: tuple[AnnotatorKind, ...] = ("diarizer", "turn-detector")
 _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
 _END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
@@ -63,13 +65,9 @@ def _checked_listens(
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
-@click.option(
-    "--diarizer-option",
-    "diarizer_pairs",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Option of the diarizer.",
-)
+@pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
+@click.option("--turn-detector", metavar="NAME[=MODEL]", help="End turns with this plugin.")
+@pairs_option("--turn-detector-option", "turn_detector_pairs", "Option of the turn detector")
 @translator_options
 @click.option(
     "--served-name",
@@ -119,8 +117,6 @@ def serve(
     model: str | None,
     language: str | None,
     pairs: tuple[str, ...],
-    diarizer: str | None,
-    diarizer_pairs: tuple[str, ...],
     served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
@@ -136,8 +132,14 @@ def serve(
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
-    if diarizer_pairs and diarizer is None:
-        raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
+    annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]] = {}
+    for kind in _ANNOTATORS:
+        variable = kind.replace("-", "_")
+        chosen, options = limits.pop(variable), parse_pairs(limits.pop(f"{variable}_pairs"))
+        if chosen is not None:
+            annotators[kind] = chosen, options
+        elif options:
+            raise click.UsageError(f"--{kind}-option needs a {kind}: --{kind} NAME")
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -175,8 +177,7 @@ def serve(
             registry,
             settings,
             max_sessions=allowed.max_sessions,
-            diarizer=diarizer,
-            diarizer_options=parse_pairs(diarizer_pairs),
+            annotators=annotators,
             translation=translation,
             served_name=served_name,
         ) as service,

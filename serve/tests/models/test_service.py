@@ -300,7 +300,7 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     backend.released.set()
     backend.close_error = BackendError("the state could not be released")
 
-    with closing(Service(backend, scripted[1], open_diarizer=lambda: diarizer)) as service:
+    with closing(Service(backend, scripted[1], openers={"diarizer": lambda: diarizer})) as service:
         stream = asyncio.run(service.open_stream(CONFIG, nothing))
         stream.close()
 
@@ -324,27 +324,45 @@ def test_a_session_that_asks_for_it_is_translated(scripted, caplog):
         for settings in (CONFIG, translated, attrs.evolve(translated, language="de")):
             (await service.open_stream(settings, nothing)).close()
 
-    with closing(Service(*scripted, open_translator=open_translator)) as service:
+    with closing(Service(*scripted, openers={"translator": open_translator})) as service:
         asyncio.run(run(service))
 
     assert ["en", "de"] == opened
     assert "a session is not translated: no model is known from de to de" in caplog.text
 
 
-def test_a_diarizer_is_loaded_before_the_model(monkeypatch):
-    """It declares the delay, and is closed again; each session has another one."""
-    diarizer, registry = ScriptedDiarizer([], max_delay=0.5), Registry()
-    monkeypatch.setattr(registry, "load_annotator", lambda *_names: diarizer)
+def test_annotators_are_loaded_before_the_model(monkeypatch):
+    """The diarizer declares its delay; both stay open, so that those of sessions share models."""
+    opened, registry = {}, Registry()
+    kinds = dict.fromkeys(("diarizer", "turn-detector"), ("scripted", {"size": "1"}))
+
+    def load_annotator(kind, name, *, size):
+        return opened.setdefault((kind, name, size), ScriptedDiarizer([], max_delay=0.5))
+
+    monkeypatch.setattr(registry, "load_annotator", load_annotator)
     settings = choose_settings(registry, backend="scripted", model="digits")
     load = Settings.load
 
     def noting_load(*arguments):
-        assert diarizer.is_closed
+        assert [(kind, "scripted", "1") for kind in kinds] == list(opened)
         return load(*arguments)
 
     monkeypatch.setattr(Settings, "load", noting_load)
-    with loaded_service(registry, settings, max_sessions=1, diarizer="scripted") as service:
-        assert 0.5 == service.card.speaker_delay
+    with loaded_service(registry, settings, max_sessions=1, annotators=kinds) as service:
+        assert (0.5, True) == (service.card.speaker_delay, service.card.detects_turns)
+        assert not any(annotator.is_closed for annotator in opened.values())
+    assert all(annotator.is_closed for annotator in opened.values())
+
+
+@pytest.mark.parametrize(("detects_turns", "expected"), [(True, ["opened"]), (False, [])])
+def test_a_session_whose_settings_have_it_gets_a_turn_detector(scripted, detects_turns, expected):
+    """Of its own; a protocol that leaves the turns to silence gets none."""
+    opened, config = [], attrs.evolve(CONFIG, detects_turns=detects_turns)
+    openers = {"turn-detector": lambda: opened.append("opened") or ScriptedDiarizer([])}
+    with closing(Service(*scripted, openers=openers)) as service:
+        asyncio.run(service.open_stream(config, nothing)).close()
+
+    assert expected == opened
 
 
 @pytest.mark.parametrize(

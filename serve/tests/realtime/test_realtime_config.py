@@ -31,6 +31,21 @@ def test_only_fields_that_are_present_change(card):
     assert cleared.turn_detection is None
 
 
+def test_semantic_vad_is_the_turn_detector_of_the_server(card):
+    """With the silence beside which it was measured; `server_vad` is silence alone again."""
+    card = attrs.evolve(card, detects_turns=True)
+    config, found = RealtimeConfig(model=card.name), []
+    for kind in ("semantic_vad", "server_vad"):
+        detection = {"type": kind, "eagerness": "auto"}
+        config = update_config(config, {"audio": {"input": {"turn_detection": detection}}}, card)
+        shown = config.record()["audio"]["input"]["turn_detection"]
+        assert (kind, ("audio.input.turn_detection.eagerness",)) == (shown["type"], config.ignored)
+        settings = config.stream_settings()
+        found.append((settings.detects_turns, settings.gate.silence_seconds))
+
+    assert [(True, 1.2), (False, 0.5)] == found
+
+
 @pytest.mark.parametrize(
     ("fields", "ignored"),
     [

@@ -28,8 +28,8 @@ class ModelCard:
         name: what clients write as `model`.
         spec: the backend.
         is_digits: whether the model recognises the spoken digits alone, as those of tests.
-        speaker_delay: seconds of audio after which a speaker is known at the latest, None where a
-            server finds no speakers.
+        speaker_delay: seconds of audio after which a speaker is known at the latest, None for none.
+        detects_turns: whether the server has a turn detector.
         translates_to: the code of the language to which sessions can be translated, None for none.
         language: the code that a session is forced to unless it names another, None to detect.
         vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
@@ -42,6 +42,7 @@ class ModelCard:
     vocabulary: tuple[str, ...] = ()
     is_digits: bool = False
     speaker_delay: float | None = None
+    detects_turns: bool = False
     translates_to: str | None = None
 
     @classmethod

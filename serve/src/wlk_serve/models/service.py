@@ -28,7 +28,7 @@ from wlk_serve.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 
-    from wlk_core.annotators import Diarizer, Translator
+    from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend
     from wlk_core.cli.options import TranslatorChoice
     from wlk_core.config import Settings
@@ -59,27 +59,20 @@ def loaded_service(
     settings: Settings,
     *,
     max_sessions: int,
-    diarizer: str | None = None,
-    diarizer_options: Mapping[str, str] | None = None,
+    annotators: Mapping[AnnotatorKind, tuple[str, Mapping[str, str]]] | None = None,
     translation: TranslatorChoice | None = None,
     served_name: str | None = None,
 ) -> Iterator[Service]:
     """
     Load the model of *settings* for so many sessions, and open the service of it.
 
+    *annotators* are a diarizer and a turn detector, each with its options.
+
     Raises:
         WLKError: the model or an annotator is not installed, or cannot be loaded.
 
     """
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
-    open_diarizer = None
-    if diarizer is not None:
-        chosen = diarizer_options or {}
-        open_diarizer = partial(registry.load_annotator, "diarizer", diarizer, **chosen)
-        # One that cannot be loaded must fail before the server is ready, and before a model is
-        # loaded; and later ones share what the first one brought into memory.
-        with closing(open_diarizer()) as first:
-            card = attrs.evolve(card, speaker_delay=float(first.max_delay))
     loading, options = settings.options
     if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
         # Calls of several sessions then run side by side, each on a core of its own: with tiny.en
@@ -87,20 +80,21 @@ def loaded_service(
         loading = {"cpu_threads": 1, **loading}
     settings = attrs.evolve(settings, options=OptionValues(loading, options))
     with ExitStack() as parts:
-        open_translator = None
+        # An annotator that cannot be loaded must fail before the server is ready, and before a
+        # model is loaded; and it stays open, so that later ones share what it brought into memory.
+        openers: dict[AnnotatorKind, Callable[..., Any]] = {}
+        for kind, (name, chosen) in (annotators or {}).items():
+            openers[kind] = partial(registry.load_annotator, kind, name, **chosen)
+            first = parts.enter_context(closing(openers[kind]()))
+            if kind == "diarizer":
+                card = attrs.evolve(card, speaker_delay=float(first.max_delay))
+        card = attrs.evolve(card, detects_turns="turn-detector" in openers)
         if translation is not None:
-            open_translator = partial(translation.open, settings.spec)
-            # As the diarizer; it stays open, so that later ones share its model.
-            parts.enter_context(closing(open_translator(settings.language)))
+            openers["translator"] = partial(translation.open, settings.spec)
+            parts.enter_context(closing(openers["translator"](settings.language)))
             card = attrs.evolve(card, translates_to=translation.language)
         backend = parts.enter_context(settings.load(registry))
-        service = Service(
-            backend,
-            card,
-            stream_options=options,
-            open_diarizer=open_diarizer,
-            open_translator=open_translator,
-        )
+        service = Service(backend, card, stream_options=options, openers=openers)
         parts.enter_context(closing(service))
         backend.warmup()
         service.probe_model()
@@ -118,10 +112,9 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
-        open_diarizer: opens a diarizer for each session over a socket, and for each recording whose
-            speakers are asked for; may block.  None for a card without a `speaker_delay`.
-        open_translator: opens a translator from a language, None for the detected one, for each
-            session that asks for translations; may block.
+        openers: open the annotators, by kind; may block.  Each session over a socket has its own:
+            a diarizer, also of each recording whose speakers are asked for, a turn detector, and
+            where it asks for translations a translator from a language, None for the detected one.
 
     """
 
@@ -131,11 +124,9 @@ class Service:
         card: ModelCard,
         *,
         stream_options: Mapping[str, Any] | None = None,
-        open_diarizer: Callable[[], Diarizer] | None = None,
-        open_translator: Callable[[str | None], Translator] | None = None,
+        openers: Mapping[AnnotatorKind, Callable[..., Any]] | None = None,
     ) -> None:
-        self._new_diarizer = open_diarizer
-        self._new_translator = open_translator
+        self._annotators = dict(openers or {})
         self.card = card.declared_by(backend)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
@@ -199,7 +190,7 @@ class Service:
         settings: StreamSettings,
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
-        has_speakers: bool = True,
+        is_annotated: bool = True,
     ) -> ServedStream:
         """
         Open a session whose events are given to *on_events* in the running event loop.
@@ -216,10 +207,12 @@ class Service:
 
         def make(parts: ExitStack) -> Session:
             options = self._options(settings)
+            has_turns = is_annotated and settings.detects_turns
             return Session(
                 self._processor(parts, "transcribe", settings.language, options),
                 gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
-                diarizer=self._diarizer(parts) if has_speakers else None,
+                diarizer=self._annotator(parts, "diarizer") if is_annotated else None,
+                turn_detector=self._annotator(parts, "turn-detector") if has_turns else None,
                 translator=self._translator(parts, settings),
                 encoding=settings.encoding,
                 rate=settings.rate,
@@ -244,7 +237,7 @@ class Service:
             session = Session(
                 self._processor(parts, request.task, request.language, options),
                 gate=silence_gate(),
-                diarizer=self._diarizer(parts) if request.has_speakers else None,
+                diarizer=self._annotator(parts, "diarizer") if request.has_speakers else None,
             )
             pieces = parts.enter_context(closing(decode_file(file)))
             # A client may read no answer: it then waits, and not hours of events for it.
@@ -304,16 +297,15 @@ class Service:
         except BaseException as error:
             raise as_failure(error) from error
 
-    def _diarizer(self, parts: ExitStack) -> Diarizer | None:
-        if self._new_diarizer is None:
-            return None
-        return parts.enter_context(closing(self._new_diarizer()))
+    def _annotator(self, parts: ExitStack, kind: AnnotatorKind, *arguments: str | None) -> Any:
+        opener = self._annotators.get(kind)
+        return None if opener is None else parts.enter_context(closing(opener(*arguments)))
 
-    def _translator(self, parts: ExitStack, settings: StreamSettings) -> Translator | None:
-        if self._new_translator is None or not settings.translates:
+    def _translator(self, parts: ExitStack, settings: StreamSettings) -> Any:
+        if not settings.translates:
             return None
         try:
-            return parts.enter_context(closing(self._new_translator(settings.language)))
+            return self._annotator(parts, "translator", settings.language)
         except WLKError as error:  # as for another language: its words are there all the same
             _LOGGER.warning("a session is not translated: %s", error)
             return None
@@ -360,7 +352,7 @@ class Service:
         found: asyncio.Queue[list[Event]] = asyncio.Queue()
         settings = StreamSettings(language=self.card.language, leaves_out_pauses=False)
         stream = await self.open_stream(
-            settings, lambda _stream, events: found.put_nowait(events), has_speakers=False
+            settings, lambda _stream, events: found.put_nowait(events), is_annotated=False
         )
         event: Event | None = None
         try:

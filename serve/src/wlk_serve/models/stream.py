@@ -42,6 +42,7 @@ class StreamSettings:
         gate: when speech begins and ends; None for the gate's own parameters.
         leaves_out_pauses: without it there is no gate and the model gets all audio, because the
             client has a gate of its own.
+        detects_turns: whether a turn detector ends utterances too, where the server has one.
         translates: whether what is committed is translated, where the server can.
 
     """
@@ -53,6 +54,7 @@ class StreamSettings:
     keyterms: str | None = None
     gate: GateParameters | None = None
     leaves_out_pauses: bool = True
+    detects_turns: bool = True
     translates: bool = False
 
 

@@ -64,7 +64,7 @@ class Replica:
                 registry,
                 chosen,
                 max_sessions=settings.max_sessions,
-                diarizer=settings.diarizer,
+                annotators={"diarizer": (settings.diarizer, {})} if settings.diarizer else {},
                 served_name=settings.served_name,
             )
         )

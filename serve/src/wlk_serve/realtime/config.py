@@ -68,6 +68,7 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
 class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
     """When an utterance ends by itself; the padding is shorter than the silence."""
 
+    type: str = "server_vad"
     threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
     prefix_padding_ms: Annotated[int, Meta(ge=0, le=60_000)] = 300
     silence_duration_ms: Annotated[int, Meta(ge=1, le=60_000)] = 500
@@ -79,6 +80,10 @@ class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
             silence_seconds=self.silence_duration_ms / 1000,
             pre_roll=self.prefix_padding_ms / 1000,
         )
+
+
+# With a turn detector, beside which the gate's own silence was measured.
+_SEMANTIC = ServerVad(type="semantic_vad", prefix_padding_ms=400, silence_duration_ms=1200)
 
 
 @attrs.frozen(kw_only=True)
@@ -104,6 +109,7 @@ class RealtimeConfig:
             prompt=self.prompt,
             keyterms=self.keyterms,
             gate=None if vad is None else vad.gate(),
+            detects_turns=vad is not None and vad.type == "semantic_vad",
             leaves_out_pauses=vad is not None or MARKS not in self.include,
         )
 
@@ -122,7 +128,7 @@ class RealtimeConfig:
                     "format": self.format.record(),
                     "transcription": transcription,
                     "noise_reduction": None,
-                    "turn_detection": vad and {"type": "server_vad", **msgspec.structs.asdict(vad)},
+                    "turn_detection": vad and msgspec.structs.asdict(vad),
                 }
             },
             "include": list(self.include) or None,
@@ -167,7 +173,7 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
             case "audio.input.format":
                 changes["format"] = _format(value, path)
             case "audio.input.turn_detection":
-                changes["turn_detection"] = _server_vad(value, config.turn_detection, ignored)
+                changes["turn_detection"] = _turn_detection(value, config, card, ignored)
             case _ if name not in _ANSWERS:
                 found = _transcription(name, value, card)
                 changes |= found or {}
@@ -211,17 +217,23 @@ def _names(value: object, path: str) -> list[str]:
     return names or []
 
 
-def _server_vad(value: object, current: ServerVad | None, ignored: list[str]) -> ServerVad | None:
+def _turn_detection(
+    value: object, config: RealtimeConfig, card: ModelCard, ignored: list[str]
+) -> ServerVad | None:
     """Return what *value* asks for; append what cannot be honoured to *ignored*."""
     if value is None:
         return None
     name = "audio.input.turn_detection"
     fields = converted(value, dict[str, Any], f"session.{name}")
-    kind = fields.pop("type", "server_vad")
+    current = config.turn_detection or ServerVad()
+    kind = fields.pop("type", current.type)
     _check_choice(kind, ["server_vad", "semantic_vad"], f"session.{name}.type")
-    if kind == "semantic_vad":
+    if kind == "semantic_vad" and not card.detects_turns:
         ignored.append(f"{name}.type")
-    known = msgspec.structs.asdict(current or ServerVad())
+        kind = "server_vad"
+    if kind != current.type:
+        current = _SEMANTIC if kind == "semantic_vad" else ServerVad()
+    known = msgspec.structs.asdict(current)
     others = [each for each in fields if each not in known and fields[each] not in (None, [])]
     ignored += [f"{name}.{each}" for each in others]
     vad: ServerVad = converted(known | fields, ServerVad, f"session.{name}")

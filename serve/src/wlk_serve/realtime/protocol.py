@@ -12,7 +12,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from wlk_core.errors import BackendError, WLKError
+from wlk_core.errors import WLKError
 from wlk_core.session.events import (
     Commit,
     End,
@@ -293,7 +293,7 @@ class RealtimeProtocol:
                 speakers.add_span(span)
             case Endpoint():
                 speakers.advance(event.time)
-            case Failure(error=BackendError(retryable=False), is_final=False):
+            case Failure(is_final=False) if "the diarizer failed" in str(event.error):
                 speakers.settle()
                 self._speaker_delay = None  # an error event would end some clients
                 yield self._session_message("session.updated")

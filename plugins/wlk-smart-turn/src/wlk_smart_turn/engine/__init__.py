@@ -1,0 +1,1 @@
+"""The end of a turn, from the sound of its last seconds."""

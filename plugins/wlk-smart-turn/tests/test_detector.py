@@ -1,0 +1,101 @@
+"""What a turn detector hears of a turn, what it holds, and what it answers."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from wlk_smart_turn.engine.detector import SmartTurnDetector
+from wlk_smart_turn.engine.model import TURN_SAMPLES, features
+
+
+class Model:
+    """Answers with `probability` and keeps the features that it was given."""
+
+    def __init__(self, probability=0.5):
+        self.probability = probability
+        self.heard = []
+
+    def __call__(self, mel):
+        """Answer."""
+        self.heard.append(mel)
+        return self.probability
+
+
+def heard(*pieces):
+    """Return the features that the model is given after these pieces of audio."""
+    model = Model()
+    detector = SmartTurnDetector(model, threshold=0.95)
+    for piece in pieces:
+        detector.insert_audio_chunk(piece)
+    detector.end_of_turn("")
+    return model.heard[0]
+
+
+def test_the_model_hears_the_last_eight_seconds(noise):
+    """However the audio was cut, also in pieces that are longer."""
+    expected = features(noise[-TURN_SAMPLES:])
+
+    assert np.array_equal(expected, heard(noise))
+    assert np.array_equal(expected, heard(*np.array_split(noise, 47)))
+
+
+def test_a_short_turn_follows_zeros(noise):
+    """As in the training of the model."""
+    audio = np.concatenate((np.zeros(TURN_SAMPLES - 24_000, dtype=np.float32), noise[:24_000]))
+
+    assert np.array_equal(features(audio), heard(*np.array_split(noise[:24_000], 7)))
+
+
+def test_a_turn_knows_nothing_of_the_one_before(noise):
+    """A session resets the detector after each utterance."""
+    model = Model()
+    detector = SmartTurnDetector(model, threshold=0.95)
+    detector.insert_audio_chunk(noise)
+    detector.reset()
+    detector.insert_audio_chunk(noise[:24_000])
+    detector.end_of_turn("")
+
+    assert np.array_equal(heard(noise[:24_000]), model.heard[0])
+
+
+@pytest.mark.parametrize(
+    ("probability", "expected"), [(0.0, 0.0), (0.9, 0.321), (0.95, 0.5), (0.99, 0.839), (1.0, 1.0)]
+)
+def test_the_threshold_is_the_half_that_a_session_takes_for_the_end(probability, expected):
+    """Whatever the text is."""
+    detector = SmartTurnDetector(Model(probability), threshold=0.95)
+
+    assert expected == pytest.approx(detector.end_of_turn("and"), abs=0.001)
+    assert expected == pytest.approx(detector.end_of_turn("The end."), abs=0.001)
+
+
+def test_work_is_counted_by_the_question(noise):
+    """Audio alone is none."""
+    detector = SmartTurnDetector(Model(), threshold=0.95)
+    detector.insert_audio_chunk(noise)
+    before = detector.stats.encoder_frames
+    for _ in range(3):
+        detector.end_of_turn("")
+
+    assert (0, 2400) == (before, detector.stats.encoder_frames)
+
+
+@pytest.mark.slow
+def test_an_hour_of_audio_takes_no_new_memory(noise):
+    """Neither audio nor answers add up, in one turn or many."""
+    detector = SmartTurnDetector(Model(), threshold=0.95)
+    detector.insert_audio_chunk(noise)
+    tracemalloc.start()
+    try:
+        for second in range(3600):
+            detector.insert_audio_chunk(noise[:16_000])
+            if second % 60 == 0:
+                detector.reset()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert held < 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from hashlib import blake2b
+from itertools import count
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import attrs
@@ -11,11 +12,10 @@ import numpy as np
 
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.scripted.native import (
+    DecoderState,
     NativeRecognizer,
     cut_step,
-    decode_pieces,
     decode_step,
-    split_word,
 )
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.seams import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_conformance.scripted.native import DecoderState, Piece
     from wlk_conformance.testing.coded_audio import DetectedToken
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
@@ -72,16 +71,16 @@ def _aligned_word(
     Frames jitter as attention does, drawn from *seed*, and lie within the *samples* samples of the
     buffer, which begins at sample *first_sample* of the utterance.
     """
-    pieces = split_word(text)
+    pieces = max(2, len(text.encode()) // 2)
     last_frame = max(0, -(-samples // FRAME_SAMPLES) - 1)
     frames: list[int] = []
-    for sample in np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist():
+    for sample in np.linspace(token.start, token.end - 1, pieces).astype(int).tolist():
         frame = sample // FRAME_SAMPLES + _jitter(token.id, first_sample + sample, seed=seed)
         frames.append(min(max(0, frame), last_frame))
     return AlignedWord(
         min(frames) * FRAME_SECONDS,
         (max(frames) + 1) * FRAME_SECONDS,
-        decode_pieces(piece.data for piece in pieces),
+        text,
         1.0,
         frames=tuple(frames),
     )
@@ -112,15 +111,15 @@ class ScriptedEngine:
         return [request() for request in requests]
 
     def transcribe(
-        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None, number: int = 0
     ) -> Hypothesis:
-        """Return the words of *audio*, as LocalAgreement needs them."""
+        """Return the words of *audio*, hypothesis *number* of its stream, for LocalAgreement."""
         del prompt  # a script already has its text
         words = tuple(
             Word(
                 self._moved(token, token.start, samples=len(audio)),
                 self._moved(token, token.end, samples=len(audio)),
-                self._undecided_spelling(token, samples=len(audio)),
+                self._undecided_spelling(token, samples=len(audio), number=number),
                 1.0,
             )
             for token in self._tokens(audio)
@@ -166,9 +165,7 @@ class ScriptedEngine:
         )
         return AlignedHypothesis(words=words, language=language or "en", work=work)
 
-    def decode_step(
-        self, audio: NDArray[np.float32], state: DecoderState
-    ) -> tuple[tuple[Piece, ...], DecoderState]:
+    def decode_step(self, audio: NDArray[np.float32], state: DecoderState) -> DecoderState:
         """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
         return decode_step(audio, state, self.vocabulary)
 
@@ -178,12 +175,12 @@ class ScriptedEngine:
             later += 1
         return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
 
-    def _undecided_spelling(self, token: DetectedToken, *, samples: int) -> str:
+    def _undecided_spelling(self, token: DetectedToken, *, samples: int, number: int) -> str:
         """Return the same of a hypothesis that another one has to agree with."""
         later, recent = 0, RECENT_SECONDS * SAMPLE_RATE
         if CHANGES_ITS_MIND in self.habits and 0 < samples - token.end < recent:
             later = 2
-        if STAYS_UNDECIDED in self.habits and samples // SAMPLE_RATE % 2:
+        if STAYS_UNDECIDED in self.habits and number % 2:
             later += 3
         return self._spelling(token, samples=samples, later=later)
 
@@ -292,7 +289,14 @@ def open_stream(
             tick_seconds=tick_seconds,
             buffer_seconds=BUFFER_SECONDS,
         )
-    transcribe = _engine_call(engine, calls, engine.transcribe)
+    numbers = count()  # of the hypotheses of this stream
+
+    def transcribe_next(
+        audio: NDArray[np.float32], *, prompt: str, language: str | None
+    ) -> Hypothesis:
+        return engine.transcribe(audio, prompt=prompt, language=language, number=next(numbers))
+
+    transcribe = _engine_call(engine, calls, transcribe_next)
     if config.policy == "long-form":
         return partial(LongFormRecognizer, transcribe, language=language)
     return partial(

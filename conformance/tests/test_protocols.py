@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("wlk_serve")
 
-from wlk_conformance.protocols import RULES, Client, broken_rules, main
+from wlk_conformance.protocols import Client, broken_rules
 from wlk_core.session import Commit, Endpoint, Failure
 from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
 
@@ -122,9 +122,6 @@ def client(kind):
     )
 
 
-CLIENT = client(Honest)
-
-
 @pytest.mark.parametrize(
     ("kind", "rules"),
     [
@@ -140,9 +137,3 @@ CLIENT = client(Honest)
 def test_a_faulty_protocol_is_told_which_rules_it_breaks(kind, rules):
     """And no others."""
     assert rules == set(broken_rules(client(kind)))
-
-
-def test_the_command_prints_a_line_for_each_rule(capsys):
-    """Its status is that of the whole."""
-    assert 0 == main([f"{__name__}:CLIENT"])
-    assert [*RULES] == [line.split()[0] for line in capsys.readouterr().out.splitlines()]

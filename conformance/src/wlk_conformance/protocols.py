@@ -1,7 +1,7 @@
 """
 Prove a protocol of any distribution: its sessions without sockets, and the rules that all keep.
 
-    python -m wlk_conformance.protocols my_protocol.tests.client:CLIENT
+    assert broken_rules(CLIENT) == {}
 
 CLIENT is a `Client`: what a client of the protocol sends and how it reads text.  The rules are
 listed in docs/protocols.md.  The speech is a signal, see `speech`, so that no model is needed.
@@ -10,13 +10,10 @@ listed in docs/protocols.md.  The speech is a signal, see `speech`, so that no m
 from __future__ import annotations
 
 from collections import deque
-import importlib
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import click
 import numpy as np
 from starlette.datastructures import Headers, QueryParams
 
@@ -163,31 +160,17 @@ class PlayedStream:
 
 @attrs.frozen(kw_only=True)
 class Client:
-    """
-    What a client of a protocol does.
-
-    Attributes:
-        route: of the protocol.
-        query: of its address, as "encoding=linear16".
-        begin: messages before the audio.
-        audio: returns the messages of a part of the audio.
-        end: messages after the audio, so that the session ends with its words.
-        text: returns the text in all messages of the server.
-        rate: samples a second of the audio.
-        part_bytes: a part of the audio has a multiple of these.
-        has_pauses: whether words may follow a pause; not for a client of commands, which end there.
-
-    """
+    """What a client of a protocol does."""
 
     route: SocketRoute | TcpRoute
-    audio: Callable[[bytes], Sequence[str | bytes]]
-    end: Sequence[str | bytes]
-    text: Callable[[Sequence[Message]], str]
-    query: str = ""
-    begin: Sequence[str | bytes] = ()
-    rate: int = 16_000
-    part_bytes: int = 2
-    has_pauses: bool = True
+    audio: Callable[[bytes], Sequence[str | bytes]]  #: returns the messages of a part of the audio
+    end: Sequence[str | bytes]  #: messages after the audio, so that the session ends with its words
+    text: Callable[[Sequence[Message]], str]  #: returns the text in all messages of the server
+    query: str = ""  #: of its address, as "encoding=linear16"
+    begin: Sequence[str | bytes] = ()  #: messages before the audio
+    rate: int = 16_000  #: samples a second of the audio
+    part_bytes: int = 2  #: a part of the audio has a multiple of these
+    has_pauses: bool = True  #: words may follow a pause, where a client of commands has its end
 
 
 class SilentStream:
@@ -369,16 +352,3 @@ def broken_rules(client: Client) -> dict[str, str]:
         if problem is not None:
             broken[name] = problem
     return broken
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print a line for each rule; return 1 where one is broken."""
-    module, _, name = arguments[0].partition(":")
-    broken = broken_rules(getattr(importlib.import_module(module), name))
-    for rule, (about, _) in RULES.items():
-        click.echo(f"{rule} {'BROKEN ' + broken[rule] if rule in broken else 'kept   ' + about}")
-    return int(bool(broken))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -141,11 +141,6 @@ def test_the_table_fits():
     assert table[2].endswith("...")
 
 
-def test_the_markdown_escapes_bars():
-    """A bar in a sentence does not end its cell."""
-    assert "a \\| b" in report(("A-1", "fail", "a | b")).as_markdown()
-
-
 def test_a_rule_that_was_not_reached_fails():
     """Tests after a hang fail their rule, which has no row in the table."""
     outcomes_ = [

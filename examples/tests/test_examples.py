@@ -205,7 +205,7 @@ def test_the_template_is_well_kept(made: Any) -> None:
     assert style == "All checks passed!\n"
     assert form.endswith(" files already formatted\n")
     assert "python -m pip install wlk-core wlk-conformance pytest\n" in workflow
-    assert "wlk-conformance my-ears --speech --report report.md --badge badge.svg\n" in workflow
+    assert "wlk-conformance my-ears --speech --report speech.json\n" in workflow
 
 
 @pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])

@@ -1,4 +1,4 @@
-"""From the outcomes of tests to a verdict: the table, the JSON file and the Markdown page."""
+"""From the outcomes of tests to a verdict: the table and the JSON file."""
 
 from __future__ import annotations
 
@@ -107,9 +107,8 @@ class Report:
         )
 
     def write(self, path: Path) -> None:
-        """Write the report: Markdown if the name of the file ends in .md, else JSON."""
-        text = self.as_markdown() if path.suffix == ".md" else self.as_json()
-        path.write_text(text, encoding="utf-8")
+        """Write the report as JSON."""
+        path.write_text(self.as_json(), encoding="utf-8")
 
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""
@@ -185,27 +184,6 @@ class Report:
                     break_on_hyphens=False,
                 )
         return lines
-
-    def as_markdown(self) -> str:
-        """Return the report as a table that a project can put in its documentation."""
-        title = f"`{self.backend}`" + (f" with `{self.model}`" if self.model else "")
-        rows = []
-        for rule in self.rules:
-            detail = f" *{rule.detail}*" if rule.detail else ""
-            text = f"{rule.sentence}{detail}".replace("|", "\\|")
-            rows.append(f"| {rule.id} | {rule.outcome} | {text} |")
-        return "\n".join(
-            [
-                f"### {title}",
-                "",
-                f"{self.distribution} {self.version}, suite {self.suite}: **{self.summary}**",
-                "",
-                "| Rule | Outcome | |",
-                "|---|---|---|",
-                *rows,
-                "",
-            ]
-        )
 
 
 def judge_all(

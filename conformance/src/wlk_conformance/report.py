@@ -149,16 +149,14 @@ class Report:
         failed = [result for result in self.rules if result.outcome in BROKEN]
         first = [result.id for result in failed if result.is_reached and result.is_first]
         broken = [result.id for result in failed if result.is_reached and not result.is_first]
-        if stops := [result.detail for result in failed if not result.is_reached]:
-            stop = stops[0].removeprefix(NOT_REACHED)
-            known = ", ".join(id_ for id_ in (*first, *broken) if not stop.endswith(f" in {id_}"))
-            parts = filter(None, (known, stop, "the rules after it were not reached"))
-            return f"NOT COMPLIANT: {'; '.join(parts)}"
-        if first and broken:
-            rest = ", ".join(broken)
-            return f"NOT COMPLIANT: {', '.join(first)}; and, perhaps because of it, {rest}"
         if failed:
-            return f"NOT COMPLIANT: {', '.join([*first, *broken])}"
+            text = f"NOT COMPLIANT: {', '.join(first or broken)}"
+            if first and broken:
+                text += f"; and, perhaps because of it, {', '.join(broken)}"
+            if missed := [result.detail for result in failed if not result.is_reached]:
+                reason = missed[-1].removeprefix(NOT_REACHED)
+                text += f"; {len(missed)} of {len(self.rules)} rules not reached: {reason}"
+            return text
         if not self.is_compliant:
             return "NOT COMPLIANT: no rule was judged"
         counts = {

@@ -169,7 +169,7 @@ class Campaign:
         """
         Yield LIFE-10 for forked copies of the suite, and for children, which are ended.
 
-        Children of a backend that is not closed yet may belong to it; see `examine`.
+        Children of a backend that is not closed yet may belong to it; see `judge`.
         """
         if call := self._under_test.calls.take_copies():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")

@@ -220,11 +220,7 @@ class BackendUnderTest:
         return StreamDriver(self._opened[-1])
 
     def speech(self, count: int, **how: Any) -> Stimulus:
-        """
-        Return *count* words of the speech source, and note how to make them again.
-
-        They are more where the policy would not decode before their end.
-        """
+        """Return *count* words, or more where the policy decodes no less, and note their recipe."""
         stimulus = self.speech_source.speech(count, **how)
         while self.policy == LONG_FORM and stimulus.seconds < LONG_FORM_DELAY:
             count *= 2
@@ -276,8 +272,7 @@ class BackendUnderTest:
         """
         Return *tokens* if there are any, because a rule about text is not passed by silence.
 
-        If there are none, that is an AssertionError where the model is declared to recognise the
-        speech, and NotApplicable where it may not.
+        None are an AssertionError where the model must recognise the speech, else NotApplicable.
         """
         if tokens:
             return tokens

@@ -30,18 +30,13 @@ PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON
 
 @attrs.frozen(kw_only=True)
 class RuleResult:
-    """
-    The outcome of a rule.
-
-    A rule that a hang or a crash kept from running is not reached.  `absence` is why a rule is
-    n/a.  With `is_first` it failed in a way that makes other rules fail.
-    """
+    """The outcome of a rule; with `is_first` it failed in a way that makes other rules fail."""
 
     id: str
     outcome: Outcome
     sentence: str
     detail: str = ""
-    absence: Absence | None = None
+    absence: Absence | None = None  #: why it is n/a
     is_first: bool = False
 
     @property
@@ -128,11 +123,7 @@ class Report:
         return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
 
     def as_table(self, *, width: int = 100) -> str:
-        """
-        Return the report as lines for a terminal of *width* columns.
-
-        Rules that were not reached have no line of their own: the last line names the reason.
-        """
+        """Return a line for each rule that was reached, for a terminal of *width* columns."""
         head = " ".join(filter(None, ("wlk conformance:", self.backend, self.model)))
         lines = [f" {head} ".center(width, "=")]
         for result in self.rules:
@@ -233,7 +224,7 @@ def _judge(
     )
     reached = [each for each in failed if not each.detail.startswith(NOT_REACHED)]
     outcome: Outcome
-    absence: Absence | None = None
+    absence: Absence | None = None  #: why it is n/a
     if reached and deviation is not None:
         outcome, detail = "deviation", deviation
     elif failed:

@@ -77,11 +77,7 @@ RULES: dict[str, RuleTest] = {}  #: the first test of each rule, whose sentence 
 
 
 def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _Test]:
-    """
-    Declare a test of the rule *rule_id*; its docstring is the contract's sentence.
-
-    The *declaration* is that of RuleTest, from `since` on.
-    """
+    """Declare a test of *rule_id* by its docstring; see RuleTest for the *declaration*."""
 
     def declare(test: _Test) -> _Test:
         sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())

@@ -50,11 +50,7 @@ class SupportsCodedAudio(Protocol):
 
 @runtime_checkable
 class SupportsDeclaration(Protocol):
-    """
-    A backend that knows only once it is loaded what its streams can do, as one at a server.
-
-    The rules then test what it declares, in place of what its plugin declares for any server.
-    """
+    """A backend whose declaration is known once it is loaded, as one at a server."""
 
     def declared(self) -> BackendSpec:
         """Return the declaration of this loaded backend."""

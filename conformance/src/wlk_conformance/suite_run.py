@@ -197,11 +197,7 @@ def _stopped(
 
 
 def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
-    """
-    Return the failure of the rule that the call *running* broke, by which a process *ended*.
-
-    It is the rule of the test *declared* if no call ran.  *printed* is what the process printed.
-    """
+    """Return the failure of the call *running*, else of *declared*, when a process *ended*."""
     is_session = declared.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
     broken = RULES[RULES_OF_CALLS.get(running.call, declared.id)]

@@ -314,11 +314,7 @@ def _engine_call(
     *,
     cut: Callable[[R, float], R] | None = None,
 ) -> Callable[P, R]:
-    """
-    Return *function* as an engine call.
-
-    Where the spec declares batching, calls of several streams are taken together.
-    """
+    """Return *function* as an engine call, which is batched where the spec declares it."""
     if not calls.is_batching:
         return calls.wrap(function, cut=cut)
     answer: Callable[[Callable[[], R]], R] = calls.wrap_batch(engine.run, cut=cut)

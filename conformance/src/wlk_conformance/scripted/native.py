@@ -76,11 +76,7 @@ def cut_step(answer: DecoderState, share: float) -> DecoderState:
 
 
 class NativeRecognizer:
-    """
-    Decode a step of 80 ms at a time; words come DELAY_STEPS after their end.
-
-    A complete utterance is padded with zeros until all of its words were emitted.
-    """
+    """Decode a step of 80 ms at a time; words come DELAY_STEPS after their end."""
 
     _buffer: AudioBuffer  # audio that waits for the engine
     _state: DecoderState

@@ -166,11 +166,7 @@ class Campaign:
                     yield attrs.evolve(found, twin=twin)
 
     def _leaked_processes(self, before: frozenset[psutil.Process]) -> Iterator[Violation]:
-        """
-        Yield LIFE-10 for forked copies of the suite, and for children, which are ended.
-
-        Children of a backend that is not closed yet may belong to it; see `judge`.
-        """
+        """Yield LIFE-10 for forked copies, and for children where no open backend owns them."""
         if call := self._under_test.calls.take_copies():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
         if self._profile.is_coded and (leaked := remaining(before, grace=self._child_grace)):

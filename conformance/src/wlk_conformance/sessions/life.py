@@ -53,11 +53,7 @@ class StreamClock:
         return StreamClock(self.samples + samples, silence, pauses)
 
     def gap_before(self, samples: int, end_time: float | None) -> float:
-        """
-        Return the silence before a chunk of *samples* that should end at *end_time*.
-
-        It is 0 for a difference of up to EPS, and negative for an overlap beyond it.
-        """
+        """Return the silence before a chunk that ends at *end_time*, negative for an overlap."""
         if end_time is None or not math.isfinite(end_time):
             return 0.0
         difference = end_time - (self.end + samples / SAMPLE_RATE)

@@ -59,11 +59,7 @@ class ExpectedWord:
 
 
 class Oracle:
-    """
-    Judge a life of a stream by the words of its tape.
-
-    An engine with *habits*, see SupportsHabits, makes mistakes that are accepted.
-    """
+    """Judge a life of a stream by the words of its tape, with the mistakes of its engine's *habits*."""
 
     def __init__(
         self, life: Life, tape: Tape, vocabulary: Vocabulary, habits: Collection[str] = ()

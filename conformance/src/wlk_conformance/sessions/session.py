@@ -29,11 +29,7 @@ FLUSHES: Mapping[str, str] = MappingProxyType(
 
 @attrs.frozen
 class Vocabulary:
-    """
-    The words of a coded engine, with their own spacing.
-
-    `has_spaces` where the script puts a space between two words that were decoded apart.
-    """
+    """The words of a coded engine; `has_spaces` where the script puts them between utterances."""
 
     words: Sequence[str]
     has_spaces: bool = True

@@ -31,12 +31,7 @@ class Record:
 
 @attrs.define
 class StreamDriver:
-    """
-    Feed an online processor and record what it emits.
-
-    `clock` is the stream time by this driver's own account, in exact samples and silences, to
-    compare with the processor's.
-    """
+    """Feed an online processor and record what it emits; `clock` is its own count of the audio."""
 
     processor: OnlineProcessor
     records: list[Record] = attrs.field(factory=list, init=False)

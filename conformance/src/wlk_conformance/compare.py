@@ -61,9 +61,7 @@ def _distances(
 def check_clock(actual: float, expected: float) -> None:
     """Assert that `processed_up_to` is what the clock of samples and silences expects."""
     if abs(actual - expected) > CLOCK_ERROR:
-        raise AssertionError(
-            f"processed_up_to is {actual:.6f} s, expected {expected:.6f} s by the clock"
-        )
+        raise AssertionError(f"processed_up_to is {actual:.6f} s, by the clock {expected:.6f} s")
 
 
 def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:

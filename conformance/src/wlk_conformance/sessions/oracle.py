@@ -59,7 +59,7 @@ class ExpectedWord:
 
 
 class Oracle:
-    """Judge a life of a stream by the words of its tape, with the mistakes of its engine's *habits*."""
+    """Judge a life of a stream by the words of its tape; *habits* excuse mistakes of its engine."""
 
     def __init__(
         self, life: Life, tape: Tape, vocabulary: Vocabulary, habits: Collection[str] = ()

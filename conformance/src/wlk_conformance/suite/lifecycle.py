@@ -90,7 +90,7 @@ class LifeRules:
         if not returned:
             raise NotApplicable("its engine returns no words of its own")
         assert lost <= LOST * returned, (
-            f"the engine returned {returned} words, and {lost} of them were not committed"
+            f"{lost} of {returned} words of the engine are not committed"
         )
 
     @rule("LIFE-03", "finish pads and decodes again each time")
@@ -151,9 +151,7 @@ class LifeRules:
             driver.feed(stimulus.audio)
             driver.end()
             check_same(expected.tokens, driver.tokens, what="after reset")
-            assert expected.tokens == driver.tokens, (
-                "after reset the tokens differ in speaker, language or probability"
-            )
+            assert expected.tokens == driver.tokens, "speaker, language or probability differ"
             assert expected.processed_up_to == driver.processed_up_to
             assert counted(expected.processor.stats) == counted(driver.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
@@ -301,6 +299,4 @@ class LifeRules:
 def _check_threads(before: set[threading.Thread], began: float) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
-        assert not thread.is_alive(), (
-            f"thread {thread.name!r} is alive {CLOSED_WITHIN:g} s after close()"
-        )
+        assert not thread.is_alive(), f"{thread.name!r} is alive {CLOSED_WITHIN:g} s after close()"

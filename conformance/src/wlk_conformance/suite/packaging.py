@@ -99,9 +99,7 @@ class PackagingRules:
                 load = partial(wlk.load, model)
                 error = check_raises(ModelNotFoundError, load, model, **wlk.backend_options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
-            assert model.split("/")[-1] in str(error), (
-                f"the message does not name the model: {error}"
-            )
+            assert model.split("/")[-1] in str(error), f"it does not name the model: {error}"
             assert "wlk-core" in str(error) or "--model" in str(error), (
                 f"the message names no command that helps: {error}"
             )

@@ -152,9 +152,7 @@ class QualityRules:
             spoken, came = spoken + len(stimulus.spoken), came + len(recognised)
             right += len(align(stimulus.spoken, recognised))
         wlk.notes.append(f"{right} of {spoken} words are right, {came} were committed")
-        assert abs(came - spoken) <= GROSS * spoken, (
-            f"{came} words were committed for {spoken} words spoken"
-        )
+        assert abs(came - spoken) <= GROSS * spoken, f"{came} words came for {spoken} spoken"
         assert right >= GROSS * spoken, f"{right} of {spoken} words spoken were recognised"
 
 

@@ -197,5 +197,5 @@ def check_around(
     allowed = word_errors * len(first) + excused
     differing = max(len(first), len(last)) - (len(first) - len(missing))
     assert differing <= allowed, (
-        f"{what}: {differing} of {len(first)} words differ or lie elsewhere, {allowed:.0f} may"
+        f"{what}: {differing} of {len(first)} words differ, not {allowed:.0f}"
     )

@@ -145,16 +145,11 @@ class TextRules:
     def test_a_space_lies_between_words(self, wlk: BackendUnderTest) -> None:
         """A space lies between the words of a script that has spaces."""
         stimulus = wlk.speech(8, seed=7)
-        text = "".join(token.text for token in wlk.require_tokens(wlk.solo(stimulus), stimulus))
-        words = words_of(wlk.solo(stimulus))
+        words = words_of(wlk.require_tokens(wlk.solo(stimulus), stimulus))
         longest = max((word for word in words if needs_space(word, word)), key=len, default="")
-        assert len(longest) <= MAX_WORD_LETTERS, (
-            f"no space in {longest!r}, which came for {stimulus.text!r}"
-        )
+        assert len(longest) <= MAX_WORD_LETTERS, f"no space in {longest!r} for {stimulus.text!r}"
         joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]
-        assert len(joined) <= WORD_ERRORS * len(words), (
-            f"no space in {', '.join(map(repr, joined))}: the transcript is {text!r}"
-        )
+        assert len(joined) <= WORD_ERRORS * len(words), f"no space in {', '.join(joined)}"
 
     @rule(
         "COM-03",
@@ -193,9 +188,7 @@ class TextRules:
             stimulus = wlk.log_stimulus(source.script(script))
             for chunk_seconds in (0.24, 1.0):
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
-                assert stimulus.text == driver.text, (
-                    f"expected {stimulus.text!r}, got {driver.text!r}"
-                )
+                assert stimulus.text == driver.text, f"{driver.text!r} is not {stimulus.text!r}"
 
     @rule(
         "COM-04",
@@ -227,9 +220,7 @@ class TextRules:
                 wlk.run(wlk.speech(3, seed=11), of=backend, language=other)
         again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
         check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
-        assert once.records == again.records, (
-            "the same tokens came from another call, or with other reported times, the second time"
-        )
+        assert once.records == again.records, "tokens came from other calls, or with other times"
 
     @rule("COM-04", "state of one stream or call reaches another", since="2.0")
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:
@@ -344,9 +335,7 @@ class HypothesisRules:
                 _check_running(running, answers)
                 assert "  " not in running, f"two spaces in the running transcript {running!r}"
                 if wlk.is_coded:
-                    assert truth.startswith(running.strip()), (
-                        f"the running transcript {running!r} does not begin {truth!r}"
-                    )
+                    assert truth.startswith(running.strip()), f"{running!r}, expected {truth!r}"
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
         assert was_shown, "hypothesis is declared, and every hypothesis was empty"
@@ -387,7 +376,5 @@ def _check_pure(driver: StreamDriver, _chunk: object = None) -> None:
     processor = driver.processor
     before = processor.stats
     shown = [processor.get_buffer() for _ in range(3)]
-    assert shown[0] == shown[1] == shown[2], (
-        f"get_buffer returns different hypotheses: {shown[0].text!r}"
-    )
+    assert shown[0] == shown[1] == shown[2], f"get_buffer changes from {shown[0].text!r}"
     assert before == processor.stats, "get_buffer did work"

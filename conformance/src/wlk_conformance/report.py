@@ -132,7 +132,16 @@ class Report:
             text = result.sentence if result.outcome == "pass" else result.detail
             row = f"  {result.id:<8} {result.outcome:<10} {text or result.sentence}"
             lines.append(row if len(row) <= width else row[: width - 3] + "...")
-        return "\n".join([*lines, *self._not_tested(width), f"  {self.summary}"])
+        for absence, reason in REASONS.items():
+            head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
+            lines += textwrap.wrap(
+                ", ".join(ids),
+                width,
+                initial_indent=head,
+                subsequent_indent=" " * len(head),
+                break_on_hyphens=False,
+            )
+        return "\n".join([*lines, f"  {self.summary}"])
 
     @property
     def summary(self) -> str:
@@ -159,20 +168,6 @@ class Report:
         )
         verdict = f"{self.part or 'COMPLIANT'} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
-
-    def _not_tested(self, width: int) -> list[str]:
-        lines = []
-        for absence, reason in REASONS.items():
-            head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
-            if ids:
-                lines += textwrap.wrap(
-                    ", ".join(ids),
-                    width,
-                    initial_indent=head,
-                    subsequent_indent=" " * len(head),
-                    break_on_hyphens=False,
-                )
-        return lines
 
 
 def judge_all(

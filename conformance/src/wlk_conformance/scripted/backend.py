@@ -119,7 +119,7 @@ class ScriptedEngine:
             Word(
                 self._moved(token, token.start, samples=len(audio)),
                 self._moved(token, token.end, samples=len(audio)),
-                self._undecided_spelling(token, samples=len(audio), number=number),
+                self._spelling(token, samples=len(audio), number=number),
                 1.0,
             )
             for token in self._tokens(audio)
@@ -145,6 +145,12 @@ class ScriptedEngine:
     ) -> AlignedHypothesis:
         """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
         del remainder_samples, prompt, is_last  # a script already has its text
+        tokens, count = self._tokens(audio), len(context)
+        if context and tokens:
+            # A cut may have left too little of the first word to be detected.  Then the first token
+            # lies after that word.
+            middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
+            count -= middle > context[0].end
         words = tuple(
             _aligned_word(
                 token,
@@ -153,7 +159,7 @@ class ScriptedEngine:
                 samples=len(audio),
                 seed=len(audio) if MOVES_TIMES in self.habits else 0,
             )
-            for token in _after(context, self._tokens(audio))
+            for token in tokens[count:]
         )
         forced = sum(len(word.frames) for word in context)
         pieces = sum(len(word.frames) for word in words)
@@ -169,20 +175,20 @@ class ScriptedEngine:
         """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
         return decode_step(audio, state, self.vocabulary)
 
-    def _spelling(self, token: DetectedToken, *, samples: int, later: int = 0) -> str:
-        """Return the word of *token* in a buffer of *samples* samples, or one that is *later*."""
-        if CHANGES_ITS_MIND in self.habits and token.end == samples:
-            later += 1
-        return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
+    def _spelling(self, token: DetectedToken, *, samples: int, number: int | None = None) -> str:
+        """
+        Return the word of *token* in a buffer of *samples* samples, or a later one by habit.
 
-    def _undecided_spelling(self, token: DetectedToken, *, samples: int, number: int) -> str:
-        """Return the same of a hypothesis that another one has to agree with."""
-        later, recent = 0, RECENT_SECONDS * SAMPLE_RATE
-        if CHANGES_ITS_MIND in self.habits and 0 < samples - token.end < recent:
+        *number* is that of a hypothesis which another one has to agree with.
+        """
+        later, rest = 0, (samples - token.end) / SAMPLE_RATE
+        if CHANGES_ITS_MIND in self.habits and not rest:
+            later = 1
+        elif CHANGES_ITS_MIND in self.habits and number is not None and rest < RECENT_SECONDS:
             later = 2
-        if STAYS_UNDECIDED in self.habits and number % 2:
+        if STAYS_UNDECIDED in self.habits and number is not None and number % 2:
             later += 3
-        return self._spelling(token, samples=samples, later=later)
+        return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
 
     def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
         """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""
@@ -198,20 +204,6 @@ class ScriptedEngine:
             if token.id <= len(self.vocabulary)
             and token.end - token.origin >= _HALF_CELL > token.start - token.origin
         ]
-
-
-def _after(context: tuple[AlignedWord, ...], tokens: list[DetectedToken]) -> list[DetectedToken]:
-    """
-    Return the tokens after the words of *context*, which the audio begins with.
-
-    A cut may have left too little of the first word to be detected.  Then the first token lies
-    after that word.
-    """
-    count = len(context)
-    if context and tokens:
-        middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
-        count -= middle > context[0].end
-    return tokens[count:]
 
 
 class ScriptedBackend(LoadedBackend[ScriptedEngine]):

@@ -276,7 +276,7 @@ class _Draw:
         elif self._chance(0.8):
             actions.append(self._exclusive("process"))
         events: tuple[tuple[float, Callable[[], list[Action]]], ...] = (
-            (theme.reads, lambda: [self._read(choice((1, 2, 7)))]),
+            (theme.reads, self._read),
             (theme.refusals, lambda: [Action(do="refuse", bad=choice(list(BAD)))]),
             (theme.pauses, self._pause),
             (theme.flushes, self._flush),
@@ -289,8 +289,9 @@ class _Draw:
                 actions += make()
         return actions
 
-    def _read(self, times: int) -> Action:
-        return Action(do="read", times=times, is_threaded=self._threads())
+    def _read(self) -> list[Action]:
+        times = self._choice((1, 2, 7))
+        return [Action(do="read", times=times, is_threaded=self._threads())]
 
     def _flush(self) -> list[Action]:
         flush = self._exclusive(self._choice(("start_silence", "is_last")))

@@ -15,7 +15,7 @@ from wlk_conformance.testing import CodedToken
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
 #: The calls that end an utterance, each with the rule that it breaks if it leaves audio undecoded.
@@ -177,17 +177,13 @@ class Session(
 
     def listed(self) -> str:
         """Return the audio and the calls, a line each; equal calls in a row are one."""
-        return "\n".join(f"    {line}" for line in self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        for number, tape in enumerate(self.tapes):
-            yield f"tape {number}: {_line(tape)}"
-        for name in ("vocabulary", "habits"):
-            if chosen := getattr(self, name):
-                yield f"{name}: {chosen}"
+        lines = [f"tape {number}: {_line(tape)}" for number, tape in enumerate(self.tapes)]
+        lines += [f"vocabulary: {self.vocabulary}"] if self.vocabulary else []
+        lines += [f"habits: {self.habits}"] if self.habits else []
         for call, equal in groupby(map(_line, self.actions)):
             count = sum(1 for _ in equal)
-            yield call if count == 1 else f"{call}, {count} times"
+            lines.append(call if count == 1 else f"{call}, {count} times")
+        return "\n".join(f"    {line}" for line in lines)
 
 
 def _line(record: Tape | Action) -> str:

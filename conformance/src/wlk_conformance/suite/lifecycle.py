@@ -280,7 +280,9 @@ class LifeRules:
             began = monotonic()
             driver.processor.close()
             driver.processor.close()
-            _check_threads(threads, began)
+            for thread in set(threading.enumerate()) - threads:
+                thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
+                assert not thread.is_alive(), f"{thread.name!r} is alive after close()"
             spent = monotonic() - began
             assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
@@ -294,9 +296,3 @@ class LifeRules:
         spent = monotonic() - began
         assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
         check_raises(StreamClosed, other.create_processor, "create_processor of a closed backend")
-
-
-def _check_threads(before: set[threading.Thread], began: float) -> None:
-    for thread in set(threading.enumerate()) - before:
-        thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
-        assert not thread.is_alive(), f"{thread.name!r} is alive {CLOSED_WITHIN:g} s after close()"

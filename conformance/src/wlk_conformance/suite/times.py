@@ -12,7 +12,7 @@ from wlk_conformance.suite.scenes import check_alone, known_clips
 from wlk_conformance.testing import CELL_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
@@ -176,7 +176,8 @@ def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared:
         errors += start_errors(stimulus.words, tokens)
     if len(errors) < ENOUGH_WORDS:
         raise NotApplicable(f"{len(errors)} words were recognised, {ENOUGH_WORDS} are needed")
-    middle, bias = median(map(abs, errors)), mean(_trimmed(errors))
+    outer = len(errors) // 10  # on either side, words taken for their neighbours
+    middle, bias = median(map(abs, errors)), mean(sorted(errors)[outer : len(errors) - outer])
     wlk.notes.append(
         f"word starts: median error {middle:.3f} s, bias {bias:+.3f} s, n={len(errors)}"
     )
@@ -190,9 +191,3 @@ def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared:
             f"{name} is {value:.3f} s (bias {bias:+.3f} s), allowed {allowed:.3f} s, of "
             f"{len(errors)} words"
         )
-
-
-def _trimmed(errors: Sequence[float]) -> list[float]:
-    """Return *errors* without a tenth on either side, words taken for their neighbours."""
-    outer = len(errors) // 10
-    return sorted(errors)[outer : len(errors) - outer]

@@ -198,10 +198,7 @@ class PlayedSession:
     """
     A session of a protocol without sockets; `messages` are all of its answers.
 
-    Args:
-        client: whose route and query open it.
-        stream: what stands for the streams of the model, `PlayedStream` or `SilentStream`.
-
+    *stream* stands for the streams of the model: `PlayedStream` or `SilentStream`.
     """
 
     def __init__(

@@ -33,19 +33,12 @@ class TranslatorConformance:
         class TestOpus(TranslatorConformance):
             translator = "opus-mt"
             options = {"source_language": "en", "target_language": "de"}
-
-    Attributes:
-        translator: the name of an installed translator; or override `open`.
-        model: the model to load, None for the spec's default.
-        options: options of the translator, by name.
-        utterances: texts in the language that is translated.
-
     """
 
-    translator: ClassVar[str] = ""
-    model: ClassVar[str | None] = None
-    options: ClassVar[dict[str, Any]] = {}
-    utterances: ClassVar[tuple[str, ...]] = (
+    translator: ClassVar[str] = ""  #: the name of an installed translator; or override `open`
+    model: ClassVar[str | None] = None  #: the model to load, None for the spec's default
+    options: ClassVar[dict[str, Any]] = {}  #: of the translator, by name
+    utterances: ClassVar[tuple[str, ...]] = (  #: in the language that is translated
         "The train to the coast leaves at nine. It is late.",
         "We have two hours to wait, so let us have breakfast",
         "I would like coffee and bread.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 import math
 from typing import TYPE_CHECKING
 
@@ -184,23 +185,18 @@ class SilenceRules:
             off += abs(len(words_of(driver.tokens)) - alone)
             expected += alone
         if isinstance(wlk.speech_source, CodedSpeech):
-            _check_cut_words(wlk, wlk.speech_source)
+            # Inside the second word, which is recognised on one side of the pause.
+            script = [CodedToken(1 + index % 10, 2 + 8 * index, 6) for index in range(4)]
+            stimulus = wlk.log_stimulus(wlk.speech_source.script(script))
+            for cells, seconds in product((12, 14), (0.2, 2.0, 30.0)):
+                before, after = stimulus.cut(cells * CELL_SECONDS)
+                what = f"a pause of {seconds} s inside a word"
+                check_words(stimulus.words, wlk.play(before, seconds, after).tokens, what=what)
             return
         if expected < ENOUGH_WORDS:
             raise NotApplicable(f"{expected} words were recognised, {ENOUGH_WORDS} are needed")
         wlk.notes.append(f"{off} of {expected} words differ from those of each half alone")
         assert off <= WORD_ERRORS * expected, f"{off} of {expected} words were lost or repeated"
-
-
-def _check_cut_words(wlk: BackendUnderTest, source: CodedSpeech) -> None:
-    """Check that a pause inside a word neither loses nor repeats it."""
-    script = [CodedToken(1 + index % 10, 2 + 8 * index, 6) for index in range(4)]
-    stimulus = wlk.log_stimulus(source.script(script))
-    for cells in (12, 14):  # in the second word, which is recognised on one side of the pause
-        for seconds in (0.2, 2.0, 30.0):
-            before, after = stimulus.cut(cells * CELL_SECONDS)
-            driver = wlk.play(before, seconds, after)
-            check_words(stimulus.words, driver.tokens, what=f"a pause of {seconds} s inside a word")
 
 
 class SpeakerRules:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.stimuli import Stimulus
 
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
@@ -208,7 +207,12 @@ class TextRules:
             audio = stimulus.audio / np.float32(10)
             stimulus = attrs.evolve(stimulus, audio=audio, recipe=f"{stimulus.recipe} / 10")
         once = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
-        rolled = _rolled(wlk, stimulus)  # of the same length and loudness, in another order
+        # Its second half before the first, so that length and loudness are the same.
+        middle = len(stimulus.words) // 2
+        gap = (stimulus.words[middle - 1].end + stimulus.words[middle].start) / 2
+        cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
+        audio, recipe = np.roll(stimulus.audio, -cut), f"{stimulus.recipe}, rolled"
+        rolled = wlk.log_stimulus(attrs.evolve(stimulus, audio=audio, words=(), recipe=recipe))
         first = wlk.run(rolled, of=wlk.another_backend())
         then = wlk.run(rolled, of=backend)
         check_same(first.tokens, then.tokens, what="after a stream of the same length and loudness")
@@ -247,11 +251,9 @@ class TextRules:
         for stimulus in stimuli:
             expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
             for seconds in CHUNKS:
-                tokens, what = (
-                    wlk.run(stimulus, chunk_seconds=seconds).tokens,
-                    f"chunks of {seconds} s",
-                )
-                check_same(expected, tokens, what=f"{what} against 1 s", tolerance=SAME_START)
+                tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
+                what = f"chunks of {seconds} s against 1 s"
+                check_same(expected, tokens, what=what, tolerance=SAME_START)
 
     @rule("COM-06", "times include padding that the model received", kinds="G,S")
     def test_no_token_comes_before_its_audio(self, wlk: BackendUnderTest) -> None:
@@ -262,17 +264,6 @@ class TextRules:
         )
         # The monitor of every stream checks each token, of hypotheses as well.
         wlk.require_tokens(driver.tokens, stimulus)
-
-
-def _rolled(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
-    """Return the second half of *stimulus* before the first, cut between two words."""
-    middle = len(stimulus.words) // 2
-    gap = (stimulus.words[middle - 1].end + stimulus.words[middle].start) / 2
-    cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
-    rolled = attrs.evolve(
-        stimulus, audio=np.roll(stimulus.audio, -cut), words=(), recipe=f"{stimulus.recipe}, rolled"
-    )
-    return wlk.log_stimulus(rolled)
 
 
 def _check_frozen(value: object, name: str) -> None:

@@ -69,11 +69,7 @@ class LifeRules:
         check_words(stimulus.words, wlk.run(stimulus).tokens, what="one cell and finish")
 
     @rule(
-        "LIFE-02",
-        "a word that is not confirmed yet is dropped by the flush",
-        "words are dropped between the engine and the caller, in every stream alike",
-        kinds="F",
-        since="2.0",
+        "LIFE-02", "the flush drops unconfirmed words, or each stream some", kinds="F", since="2.0"
     )
     def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returned last, for all of the audio, are committed."""
@@ -204,10 +200,7 @@ class LifeRules:
             check_clock(driver.processed_up_to, stimulus.seconds)
 
     @rule(
-        "LIFE-08",
-        "audio that was decoded without text is dropped with what waits for another decision",
-        "text that ends early begins a new utterance, without speaker or spacing",
-        kinds="F",
+        "LIFE-08", "audio that waits is dropped, or later text has no speaker or space", kinds="F"
     )
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """An engine whose text ends early loses no word but those it would have emitted then."""
@@ -229,11 +222,7 @@ class LifeRules:
             assert {speaker} == {token.speaker for token in driver.tokens}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule(
-        "LIFE-09",
-        "warmup runs through a stream that is in use",
-        "warmup leaves its audio or text to the first stream",
-    )
+    @rule("LIFE-09", "warmup runs through a stream in use, or leaves its audio to the first one")
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace and raises on failure."""
         stimulus = wlk.speech(4, seed=3)

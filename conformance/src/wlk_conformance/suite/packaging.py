@@ -32,11 +32,7 @@ CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
 class PackagingRules:
     """Rules of the plugin as a package."""
 
-    @rule(
-        "PKG-01",
-        "api is set to wlk_core.API_VERSION instead of a literal number",
-        "a deviation names a rule that is not in the contract",
-    )
+    @rule("PKG-01", "api is wlk_core.API_VERSION, or a deviation names an unknown rule")
     def test_the_spec_is_valid(self, wlk: BackendUnderTest) -> None:
         """The spec is valid and its `api` is inside the core's window."""
         spec = wlk.spec
@@ -66,11 +62,7 @@ class PackagingRules:
         # The monitor of every stream checks the probability and the language of each token.
         wlk.require_tokens(wlk.run(stimulus).tokens, stimulus)
 
-    @rule(
-        "PKG-02",
-        "the plugin module imports its backend module at the top instead of inside load",
-        "the package's __init__ imports the framework",
-    )
+    @rule("PKG-02", "the plugin module or its package's __init__ imports the backend module")
     def test_importing_the_plugin_is_light(self, wlk: BackendUnderTest) -> None:
         """
         Importing the plugin module imports no heavy package.
@@ -81,11 +73,7 @@ class PackagingRules:
         imported = json.loads(output.splitlines()[-1])
         assert not imported, f"importing {_point(wlk)} imports {', '.join(imported)}"
 
-    @rule(
-        "PKG-03",
-        "the framework receives the name as it is and fetches the model by itself",
-        "the framework's own error is passed on without the command that helps",
-    )
+    @rule("PKG-03", "the framework fetches the model by itself, or its own error is passed on")
     def test_a_model_that_cannot_be_found_is_named(self, wlk: BackendUnderTest) -> None:
         """
         A model that cannot be found raises ModelNotFoundError naming it and the command.
@@ -112,11 +100,7 @@ class PackagingRules:
             wlk.another_backend()
         assert not attempts, f"loading a local model touched the network: {attempts[0]}"
 
-    @rule(
-        "PKG-04",
-        "**kwargs swallow options that are never read",
-        "an unknown language is passed on to the model's prompt",
-    )
+    @rule("PKG-04", "**kwargs swallow options, or an unknown language reaches the prompt")
     def test_no_option_is_dropped(self, wlk: BackendUnderTest) -> None:
         """
         An unknown, unsupported or contradictory option raises OptionError naming the choices.
@@ -148,11 +132,7 @@ class PackagingRules:
             f"{made[1]} with a long one"
         )
 
-    @rule(
-        "PKG-05",
-        "spec.requires does not name the distribution that is imported",
-        "the framework is imported by the plugin module instead of inside load",
-    )
+    @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
         """
         A framework that is absent or broken gives BackendUnavailable with reason and command.

@@ -68,11 +68,7 @@ def _growth(wlk: BackendUnderTest) -> tuple[list[int], list[int]]:
 class ResourceRules:
     """Rules of memory and work."""
 
-    @rule(
-        "RES-01",
-        "ids, positions or text of the whole stream are kept",
-        "audio is trimmed, or a cache is emptied, at pauses only",
-    )
+    @rule("RES-01", "ids or text of the whole stream are kept, or trimmed at pauses only")
     def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
         State is bounded by a declared constant.
@@ -126,11 +122,7 @@ class ResourceRules:
             )
         stream.close()
 
-    @rule(
-        "RES-02",
-        "the whole list of ids is detokenised at each call",
-        "attention over everything since the last pause",
-    )
+    @rule("RES-02", "the whole list of ids is detokenised at each call, or attended to")
     def test_work_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """
         Work per audio second does not grow.

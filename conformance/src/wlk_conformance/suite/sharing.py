@@ -144,9 +144,7 @@ class SharingRules:
             check_same(tokens, driver.tokens, what=f"{call} beside other streams")
         wlk.require_tokens(drivers[0].tokens, stimulus)
 
-    @rule(
-        "ISO-06", "a lock makes the second call wait for the first", "both run and share a buffer"
-    )
+    @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
         """
         Exclusive calls that overlap raise ConcurrentCallError and change nothing.
@@ -287,13 +285,7 @@ def _torch(path: str, model: Any) -> Iterator[tuple[str, str]]:
 class BatchingRules:
     """Rules of backends that take engine calls of several streams together."""
 
-    @rule(
-        "ISO-07",
-        "rows of a batch are mixed",
-        "padding of a shorter row is attended to",
-        since="2.0",
-        requires="batching",
-    )
+    @rule("ISO-07", "rows of a batch are mixed, or see padding", since="2.0", requires="batching")
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams whose engine calls are taken together equal solo runs (forced batches)."""
         faults, stimuli = _batching_faults(wlk), different_speech(wlk)
@@ -307,13 +299,7 @@ class BatchingRules:
         )
         check_solo(wlk, stimuli, drivers, "in batches")
 
-    @rule(
-        "ISO-07",
-        "all streams of a batch share its error",
-        "a failed batch has changed a cache",
-        since="2.0",
-        requires="batching",
-    )
+    @rule("ISO-07", "a batch shares its error or changes a cache", since="2.0", requires="batching")
     def test_a_failure_in_a_batch_reaches_one_stream(self, wlk: BackendUnderTest) -> None:
         """An engine call that fails in a batch fails in one stream, and can be repeated."""
         faults, stimuli = _batching_faults(wlk), different_speech(wlk)

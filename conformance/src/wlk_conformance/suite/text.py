@@ -50,9 +50,7 @@ SAME_START = 0.1  # seconds a start may move with the chunk size
 class TextRules:
     """Rules of committed text."""
 
-    @rule(
-        "COM-01", "the overlap of two hypotheses is committed twice", "a reset decodes audio again"
-    )
+    @rule("COM-01", "an overlap is committed twice, or a reset decodes audio again")
     def test_committed_text_is_append_only(self, wlk: BackendUnderTest) -> None:
         """Committed text is append-only: never changed, never repeated, never retracted."""
         stimulus = wlk.speech(8, seed=7)
@@ -106,11 +104,7 @@ class TextRules:
         for token in wlk.require_tokens(driver.tokens, stimulus):
             _check_frozen(token, "text")
 
-    @rule(
-        "COM-03",
-        "text.split() and a space before every word",
-        "ids are detokenised one by one instead of incrementally",
-    )
+    @rule("COM-03", "text.split() and a space before every word, or ids detokenised one by one")
     def test_the_transcript_is_the_join_of_the_tokens(self, wlk: BackendUnderTest) -> None:
         """
         `"".join(token.text)` is the transcript.
@@ -135,12 +129,7 @@ class TextRules:
                 " ".join([alone] * 3).split(" "), driver.text.split(" "), what="across pauses"
             )
 
-    @rule(
-        "COM-03",
-        'words are stripped: each carries the space in front of it, " word"',
-        since="2.0",
-        is_first=True,
-    )
+    @rule("COM-03", "words are stripped of the space in front of them", since="2.0", is_first=True)
     def test_a_space_lies_between_words(self, wlk: BackendUnderTest) -> None:
         """A space lies between the words of a script that has spaces."""
         stimulus = wlk.speech(8, seed=7)
@@ -150,13 +139,7 @@ class TextRules:
         joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]
         assert len(joined) <= WORD_ERRORS * len(words), f"no space in {', '.join(joined)}"
 
-    @rule(
-        "COM-03",
-        "text is normalised, folded or cut on its way",
-        "a word is dropped because it repeats the word before it",
-        kinds="F",
-        since="2.0",
-    )
+    @rule("COM-03", "text is normalised or cut, or a repeated word dropped", kinds="F", since="2.0")
     def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returns are committed as they are, whatever they are."""
         stimulus = wlk.speech(8, seed=7)
@@ -189,13 +172,7 @@ class TextRules:
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
                 assert stimulus.text == driver.text, f"{driver.text!r} is not {stimulus.text!r}"
 
-    @rule(
-        "COM-04",
-        "sampling without a seed",
-        "the engine keeps a gain, a mean or a language that other streams have set",
-        "a cache whose key is not all of the audio",
-        is_first=True,
-    )
+    @rule("COM-04", "no seed, or a gain, a cache or a language of other streams", is_first=True)
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:
         """
         The same audio in the same chunks gives the same tokens.
@@ -231,13 +208,7 @@ class TextRules:
         """Sessions drawn from a seed keep every rule; one that does not fails under its rule."""
         play_sessions(wlk)
 
-    @rule(
-        "COM-05",
-        "the policy ticks at each chunk instead of on its own grid",
-        "buffers of convolutions lose a frame at odd lengths",
-        "samples that do not fill a mel frame are dropped where a chunk ends inside it",
-        kinds="G,O,S",
-    )
+    @rule("COM-05", "a policy ticks at each chunk, or samples are lost at its end", kinds="G,O,S")
     def test_the_chunk_size_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
         The chunk size changes nothing: {0.032, 0.08, 0.5, 1, 2, 5, 60} s, each stream drained.
@@ -299,12 +270,7 @@ class HypothesisRules:
         name = f"get_buffer and stats, {READS} times,"
         while_a_step_runs(wlk, held, partial(returns_promptly, read, name=name))
 
-    @rule(
-        "HYP-02",
-        "the hypothesis is that of the whole buffer, committed words included",
-        "the hypothesis is never set",
-        requires="hypothesis",
-    )
+    @rule("HYP-02", "a hypothesis repeats committed words, or is never set", requires="hypothesis")
     def test_the_hypothesis_follows_what_is_committed(self, wlk: BackendUnderTest) -> None:
         """
         No hypothesis token starts before the last committed end.

@@ -28,23 +28,12 @@ ENOUGH_WORDS = 20  # recognised, because a median of fewer is chance
 class TimeRules:
     """Rules of token times."""
 
-    @rule(
-        "TIME-01",
-        "an end is in frames or milliseconds; times are seconds",
-        "an end is the next start, or padded, or rounded up",
-        is_first=True,
-    )
+    @rule("TIME-01", "ends are in frames or milliseconds, the next start, or padded", is_first=True)
     def test_times_lie_inside_the_audio(self, wlk: BackendUnderTest) -> None:
         """Times are finite: 0 <= start <= end <= A + EPS."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
-    @rule(
-        "TIME-01",
-        "times are frames or milliseconds; they are seconds from the first sample of the call",
-        "times count from the start of the stream",
-        since="2.0",
-        is_first=True,
-    )
+    @rule("TIME-01", "frames, or times from the start of the stream", since="2.0", is_first=True)
     def test_the_engines_times_lie_inside_its_audio(self, wlk: BackendUnderTest) -> None:
         """The engine's own times lie inside its audio, but for a word in ten at most."""
         stimulus = wlk.speech(8, seed=7)
@@ -61,11 +50,7 @@ class TimeRules:
         """Starts never go back, across silences, resets inside the model, speaker turns too."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
-    @rule(
-        "TIME-03",
-        "processed_up_to reports the end of the last token",
-        "stable_up_to reports processed_up_to while words are still held back",
-    )
+    @rule("TIME-03", "processed_up_to is the last token's end, or stable_up_to is processed_up_to")
     def test_reported_times_hold(self, wlk: BackendUnderTest) -> None:
         """
         `processed_up_to` <= A, never goes back, equals A after finish.
@@ -77,11 +62,7 @@ class TimeRules:
         # The monitor of every stream checks each emission.
         check_clock(driver.processed_up_to, driver.clock)
 
-    @rule(
-        "TIME-03",
-        "a step that commits nothing does not move processed_up_to",
-        "has_backlog is False although audio waits",
-    )
+    @rule("TIME-03", "an empty step does not move processed_up_to, or has_backlog is wrong")
     def test_a_drained_stream_has_no_backlog(self, wlk: BackendUnderTest) -> None:
         """Once `has_backlog` is False the backlog is bounded, and process_iter has no work left."""
         stimulus = wlk.log_stimulus(white_noise(12.0 + (wlk.max_delay or 0.0)))

@@ -28,11 +28,9 @@ class SupportsEngineCalls(Protocol):
     calls pass through the `EngineCalls` that it hands to its functions.  A backend of another make
     has an `EngineCalls` of its own and runs its model through ``engine_calls.wrap(...)``.
 
-    The suite sets its `intercept`, see `EngineFaults`.  The rules ERR fail chosen calls, before the
-    engine runs and after it.  The rules on threads hold the engine, which must not be called with a
-    lock held that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
-    LocalAgreement and AlignAtt as they are, those of any other recognizer by the function that
-    ``engine_calls.wrap(..., cut=...)`` was given.
+    The suite sets its `intercept`, see `EngineFaults`.  The engine must not be called with a lock
+    held that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
+    LocalAgreement and AlignAtt as they are, others by ``engine_calls.wrap(..., cut=...)``.
     """
 
     @property

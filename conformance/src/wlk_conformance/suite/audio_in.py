@@ -68,8 +68,7 @@ class AudioRules:
 
         def refuse(driver: StreamDriver, _chunk: object) -> None:
             for name, bad in bad_audio().items():
-                insert = partial(driver.processor.insert_audio_chunk, bad)
-                check_raises(AudioFormatError, insert, name)
+                check_raises(AudioFormatError, name, driver.processor.insert_audio_chunk, bad)
 
         driver = wlk.run(stimulus, before=refuse)
         check_alone(wlk, stimulus, driver, "with refused chunks between the good ones")
@@ -116,8 +115,8 @@ class AudioRules:
 
         def overlap(driver: StreamDriver, chunk: Any) -> None:
             end_time = driver.clock + len(chunk) / SAMPLE_RATE - EPS - 0.01
-            insert = partial(driver.processor.insert_audio_chunk, chunk, end_time)
-            check_raises(ClockError, insert, f"an overlap of {EPS + 0.01:g} s")
+            insert = driver.processor.insert_audio_chunk
+            check_raises(ClockError, f"an overlap of {EPS + 0.01:g} s", insert, chunk, end_time)
 
         driver = wlk.run(stimulus, before=overlap)
         check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")

@@ -110,7 +110,7 @@ class LifeRules:
         stimulus = wlk.speech(3, seed=2)
         driver = wlk.run(stimulus)
         for name, call in exclusive_calls(wlk, driver, stimulus.audio).items():
-            check_raises(StreamClosed, call, name)
+            check_raises(StreamClosed, name, call)
 
     @rule("LIFE-05", "padding is decoded although no audio came before it")
     def test_finish_without_audio_runs_nothing(self, wlk: BackendUnderTest) -> None:
@@ -278,10 +278,10 @@ class LifeRules:
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
             calls = {**exclusive_calls(wlk, driver, stimulus.audio), "finish": driver.finish}
             for name, call in calls.items():
-                check_raises(StreamClosed, call, name)
+                check_raises(StreamClosed, name, call)
         began = monotonic()
         other.close()
         other.close()
         spent = monotonic() - began
         assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
-        check_raises(StreamClosed, other.create_processor, "create_processor of a closed backend")
+        check_raises(StreamClosed, "create_processor after close()", other.create_processor)

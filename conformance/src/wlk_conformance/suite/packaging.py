@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 import json
 import math
 import os
@@ -84,8 +83,8 @@ class PackagingRules:
         for model in (NOWHERE, os.path.join(".", "no", "such", "model-52e1")):  # noqa: PTH118 -- a Path drops the dot
             wlk.recipes.append(f"load(model={model!r}), offline")
             with network_blocked() as attempts:
-                load = partial(wlk.load, model)
-                error = check_raises(ModelNotFoundError, load, model, **wlk.backend_options)
+                options = wlk.backend_options
+                error = check_raises(ModelNotFoundError, model, wlk.load, model, **options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
             assert model.split("/")[-1] in str(error), f"it does not name the model: {error}"
             assert "wlk-core" in str(error) or "--model" in str(error), (
@@ -108,9 +107,20 @@ class PackagingRules:
         That holds for model, language, task, policy, device, dtype, alignment heads, LoRA, cache
         directory and all others, at load or creation.  No option is silently dropped.
         """
-        _check_load_options(wlk)
-        _check_stream_options(wlk)
-        _check_policies(wlk)
+        wlk.recipes.append("options that are not declared, or values that they do not take")
+        wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
+        _check_refused(wlk.load_with, no_such_option=1)
+        _check_refused(wlk.stream, no_such_option=1)
+        is_forced = wlk.has("language-forcing")
+        for language in ("xx-nowhere", "EN_us", ""):
+            choices = wlk.spec.languages[:1] if is_forced else ()
+            _check_refused(wlk.stream, choices, language=language)
+        _check_refused(wlk.stream, ("transcribe",), task="summarise")
+        if not wlk.has("translation"):
+            _check_refused(wlk.stream, task="translate")
+        _check_refused(wlk.stream, wlk.spec.policies, policy="no-such-policy")
+        for option in wlk.spec.all_options:
+            _check_option(wlk, option)
 
     @rule("PKG-04", "an option is accepted and never passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
@@ -187,46 +197,25 @@ def _check_refused(
     call: Callable[..., object], choices: Sequence[object] = (), **options: Any
 ) -> None:
     listed = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    error = check_raises(OptionError, call, listed, **options)
+    error = check_raises(OptionError, listed, call, **options)
     missing = [choice for choice in choices if str(choice) not in str(error)]
     assert not missing, f"the message does not name {missing}: {error}"
 
 
-def _check_load_options(wlk: BackendUnderTest) -> None:
-    wlk.recipes.append("load with options that are not declared, or values that they do not take")
-    _check_refused(wlk.load_with, no_such_option=1)
-    for option in wlk.spec.all_options:
-        for bad in _bad_values(option) if option.scope == "backend" else ():
-            choices = (option.name, *option.choices)
-            _check_refused(wlk.load_with, choices, **{option.name: bad})
-
-
-def _check_stream_options(wlk: BackendUnderTest) -> None:
-    spec = wlk.spec
-    wlk.recipes.append("create_processor with options that are not declared")
-    wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
-    _check_refused(wlk.stream, no_such_option=1)
-    for language in ("xx-nowhere", "EN_us", ""):
-        is_forced = "language-forcing" in spec.capabilities
-        _check_refused(wlk.stream, spec.languages[:1] if is_forced else (), language=language)
-    _check_refused(wlk.stream, ("transcribe",), task="summarise")
-    if "translation" not in spec.capabilities:
-        _check_refused(wlk.stream, task="translate")
-    _check_refused(wlk.stream, spec.policies, policy="no-such-policy")
-    for option in spec.all_options:
-        policy = {"policy": option.policies[0]} if option.policies else {}
-        for bad in _bad_values(option) if option.scope == "stream" else ():
-            _check_refused(wlk.stream, option.choices, **{**policy, option.name: bad})
-
-
-def _check_policies(wlk: BackendUnderTest) -> None:
-    for option in wlk.spec.all_options:
-        declared = (option.default, *option.choices, option.minimum, option.maximum)
-        value = next((value for value in declared if value is not None), None)
-        others = set(wlk.spec.policies) - set(option.policies) if option.policies else ()
-        for policy in sorted(others) if value is not None else ():
-            wlk.recipes.append(f"create_processor(policy={policy!r}, {option.name}={value!r})")
-            _check_refused(wlk.stream, (option.name,), policy=policy, **{option.name: value})
+def _check_option(wlk: BackendUnderTest, option: Option) -> None:
+    """Check that values which *option* does not take are refused, and policies without it."""
+    if option.scope == "backend":
+        for bad in _bad_values(option):
+            _check_refused(wlk.load_with, (option.name, *option.choices), **{option.name: bad})
+    else:
+        known = {"policy": option.policies[0]} if option.policies else {}
+        for bad in _bad_values(option):
+            _check_refused(wlk.stream, option.choices, **{**known, option.name: bad})
+    declared = (option.default, *option.choices, option.minimum, option.maximum)
+    value = next((value for value in declared if value is not None), None)
+    others = set(wlk.spec.policies) - set(option.policies) if option.policies else ()
+    for policy in sorted(others) if value is not None else ():
+        _check_refused(wlk.stream, (option.name,), policy=policy, **{option.name: value})
 
 
 def _bad_values(option: Option) -> list[object]:

@@ -35,11 +35,11 @@ TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed
 
 
 def check_raises(
-    kind: type[Exception], call: Callable[..., object], what: str, **arguments: Any
+    kind: type[Exception], what: str, call: Callable[..., object], *args: Any, **arguments: Any
 ) -> Exception:
     """Return the error of *kind* that *call* raises; AssertionError if it is accepted."""
     try:
-        result = call(**arguments)
+        result = call(*args, **arguments)
     except kind as error:
         return error
     raise AssertionError(f"{what} was accepted and returned {result!r}, not {kind.__name__}")

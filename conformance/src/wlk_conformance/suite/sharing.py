@@ -165,7 +165,7 @@ class SharingRules:
 
         def overlap() -> None:
             for name, call in calls.items():
-                check_raises(ConcurrentCallError, call, f"{name} during process_iter")
+                check_raises(ConcurrentCallError, f"{name} during process_iter", call)
 
         while_a_step_runs(wlk, driver, overlap, must_hold=True)
         driver.end()
@@ -178,7 +178,7 @@ class SharingRules:
         driver = wlk.stream()
         driver.insert(stimulus.audio)
         while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
-        check_raises(StreamClosed, driver.process, "process_iter after close()")
+        check_raises(StreamClosed, "process_iter after close()", driver.process)
 
     @rule("ISO-06", "module-level state", "a framework that is initialised twice")
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:

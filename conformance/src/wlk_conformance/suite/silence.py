@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 import math
 from typing import TYPE_CHECKING
@@ -90,8 +89,7 @@ class SilenceRules:
         for bad in (-1.0, -1e-9, math.nan, math.inf):
             driver = wlk.stream()
             driver.feed(stimulus.audio)
-            end_silence = partial(driver.processor.end_silence, bad)
-            check_raises(WLKError, end_silence, f"end_silence({bad})")
+            check_raises(WLKError, f"end_silence({bad})", driver.processor.end_silence, bad)
             driver.finish()
             check_alone(wlk, stimulus, driver, f"after end_silence({bad}) was refused")
             check_clock(driver.processed_up_to, driver.clock)

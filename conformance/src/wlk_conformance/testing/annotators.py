@@ -24,7 +24,6 @@ class ScriptedDiarizer:
     def __init__(
         self, script: Sequence[SpeakerSpan], *, max_delay: float = 1.0, fail_at: Iterable[int] = ()
     ) -> None:
-        self._waiting: list[SpeakerSpan]
         self._script = tuple(script)
         self._fail_at = frozenset(fail_at)
         self.max_delay = max_delay
@@ -49,10 +48,8 @@ class ScriptedDiarizer:
             if self.calls in self._fail_at:
                 raise RuntimeError(f"model call {self.calls} was scripted to fail")
             self._waiting = [span for span in self._waiting if span not in certain]
-        return [
-            SpeakerSpan(span.speaker, min(span.start, clock), min(span.end, clock))
-            for span in certain
-        ]
+        cut = ((span.speaker, min(span.start, clock), min(span.end, clock)) for span in certain)
+        return [SpeakerSpan(*span) for span in cut]
 
     def reset(self) -> None:
         """Return to the beginning of the script."""

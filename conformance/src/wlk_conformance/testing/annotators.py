@@ -24,6 +24,7 @@ class ScriptedDiarizer:
     def __init__(
         self, script: Sequence[SpeakerSpan], *, max_delay: float = 1.0, fail_at: Iterable[int] = ()
     ) -> None:
+        self._waiting: list[SpeakerSpan]
         self._script = tuple(script)
         self._fail_at = frozenset(fail_at)
         self.max_delay = max_delay

@@ -45,9 +45,8 @@ class Stimulus:
     """
     Audio, the words spoken in it (seconds from its start) and how to make it again.
 
-    For a model that is not a `digits` checkpoint these are the words of the script.  No rule of the
-    contract tier demands that such a model recognises them.  A recording of open words is one
-    `Word` with all of its text, because the times of its single words are not known.
+    A recording of open words is one `Word` with all of its text, because the times of its single
+    words are not known.
     """
 
     audio: NDArray[np.float32]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,7 +13,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AudioBuffer, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,11 +35,6 @@ class DecoderState:
     steps: int = 0  #: of the utterance, decoded so far
     words: tuple[Word, ...] = ()  #: that end in the step which was decoded last
     begun: tuple[Word, ...] = ()  #: the word that has begun by then and not ended
-
-
-#: An engine call of a natively streaming model: takes float32[1280] and decodes the step
-#: DELAY_STEPS before it.
-StepDecoder = Callable[["NDArray[np.float32]", DecoderState], DecoderState]
 
 
 def decode_step(
@@ -82,7 +76,12 @@ class NativeRecognizer:
     _state: DecoderState
     _is_padded: bool  # the utterance is complete, and all of its words were emitted
 
-    def __init__(self, decode: StepDecoder, *, language: str | None = None) -> None:
+    def __init__(
+        self,
+        decode: Callable[[NDArray[np.float32], DecoderState], DecoderState],
+        *,
+        language: str | None = None,
+    ) -> None:
         self._decode = decode
         self._language = language
         self._work = WorkCounters()

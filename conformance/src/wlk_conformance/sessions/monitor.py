@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wlk_conformance.calls import CallLog, Calls
+    from wlk_conformance.sessions.life import StreamClock
     from wlk_core import Backend, BackendSpec
 
 
@@ -35,8 +36,7 @@ class _Span:
 class _Entry:
     """What was so when an exclusive call began."""
 
-    audio_time: float
-    samples: int
+    clock: StreamClock
     inserts: int
     was_closed: bool
     is_overlapped: bool
@@ -298,7 +298,7 @@ class MonitoredProcessor:
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
             return
-        if call == "finish" and span.made and (life.is_complete or not entry.samples):
+        if call == "finish" and span.made and (life.is_complete or not entry.clock.samples):
             rule = "LIFE-03" if life.is_complete else "LIFE-05"
             what = "a second finish" if life.is_complete else "finish without audio"
             self._violation(rule, f"{what} made {span.made} engine calls")
@@ -314,20 +314,19 @@ class MonitoredProcessor:
         self._take(self._tokens.verify())
         self._take(self._tokens.take(emission, call, has_audio=has_audio))
         self._take(self._speakers.take(emission, call))
-        times = self.times.take(emission, call, before=entry.audio_time, now=life.clock.end)
+        times = self.times.take(emission, call, before=entry.clock.end, now=life.clock.end)
         self._take(times, rule="ERR-01" if span.fired else "ERR-02" if was_failed else None)
         with self._lock:
             life.is_complete = life.is_complete or call == "finish"
             if call in FLUSHES:
-                life.cuts.append(entry.samples)
+                life.cuts.append(entry.clock.samples)
                 self._is_flushed = self._is_flushed or self._inserts == entry.inserts
 
     @contextmanager
     def _entered(self) -> Iterator[_Entry]:
         with self._lock:
             entry = _Entry(
-                audio_time=self.life.clock.end,
-                samples=self.life.clock.samples,
+                clock=self.life.clock,
                 inserts=self._inserts,
                 was_closed=self._is_closed,
                 is_overlapped=self._running > 0,

@@ -74,7 +74,7 @@ class Oracle:
         tokens, expected = self._life.tokens, self._expected
         text = "".join(token.text for token in tokens)
         words = text.split()
-        if not self._vocabulary.is_split_by_spaces:
+        if not all(word.startswith(" ") for word in self._vocabulary.words):
             words = [token.text.strip() for token in tokens]
         words = _corrected(words, expected)
         if not self._life.is_complete:  # its last words may still have been held back
@@ -89,9 +89,7 @@ class Oracle:
         ]
         is_wrong = missing or len(pairs) < len(words)
         if is_wrong and "".join(spelled) == "".join(words):
-            yield Violation(
-                "COM-03", f"the words are {spelled}, the text is {text!r}", kind="spacing"
-            )
+            yield Violation("COM-03", f"the words are {spelled}, the text is {text!r}", "spacing")
         elif missing:
             first = missing[0]
             yield Violation(

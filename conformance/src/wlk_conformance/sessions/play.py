@@ -27,8 +27,7 @@ from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from wlk_conformance.sessions.life import Life
     from wlk_conformance.sessions.session import Kind
@@ -167,7 +166,8 @@ class Player:
         stream.faults = stream.faults + len(action.faults) if action.faults else 0
         call = CALLS.get(action.do, action.do)
         try:
-            with self._failing(action.faults, after=action.is_after):
+            faults = self._faults and self._faults.failing(action.faults, after=action.is_after)
+            with faults or nullcontext():
                 for attempts_left in reversed(range(ATTEMPTS)):
                     try:
                         with reported(call, stream.name, passes=BackendError):
@@ -236,9 +236,6 @@ class Player:
             self._report(stream, rule, message, kind="blocked")
         elif (error := calling.exception()) and not (is_insert and action.do == "finish"):
             raise Unexpected.raised(rule, name, error, stream.name) from error
-
-    def _failing(self, faults: Iterable[int], *, after: bool) -> AbstractContextManager[None]:
-        return nullcontext() if self._faults is None else self._faults.failing(faults, after=after)
 
     def _close_all(self) -> None:
         for stream in self._streams.values():

@@ -34,11 +34,6 @@ class Vocabulary:
     words: Sequence[str]
     has_spaces: bool = True
 
-    @property
-    def is_split_by_spaces(self) -> bool:
-        """Whether every word begins with a space, so that spaces separate the words."""
-        return all(word.startswith(" ") for word in self.words)
-
     def joined(self, before: str, word: str) -> str:
         """Return *word* as it begins an utterance after the text *before*."""
         if not before:

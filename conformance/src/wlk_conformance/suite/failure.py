@@ -11,12 +11,13 @@ from wlk_conformance.suite.scenes import check_alone, exclusive_calls
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each of them in some stream
-STRIDE = 4  # calls from one fault to the next, where a stream has several; see _retried
+#: The same for four streams, four calls apart, because four in a row break a stream.
+SPACED_FAULTS = [tuple(FAULTS[first::4]) for first in range(4)]
 RETRIES = 3  # failed retries after which a stream is broken
 
 
@@ -53,7 +54,7 @@ class FailureRules:
     def test_an_error_after_text_is_raised(self, wlk: BackendUnderTest) -> None:
         """Where earlier steps of a call committed text, that call or the next one raises."""
         faults, stimulus, total = wlk.faults, wlk.speech(24, seed=19), 0
-        for calls in _spaced_faults():
+        for calls in SPACED_FAULTS:
             driver = wlk.stream()
             driver.insert(stimulus.audio)  # all at once, so that a call runs several steps
             start = faults.count
@@ -76,7 +77,7 @@ class FailureRules:
         wlk.require_tokens(wlk.solo(stimulus), stimulus)
         total = 0
         # A stream of a real engine has several faults, because each stream takes time.
-        plans = [(call,) for call in FAULTS] if wlk.is_coded else list(_spaced_faults())
+        plans = [(call,) for call in FAULTS] if wlk.is_coded else SPACED_FAULTS
         for is_after in (False, True):
             for calls in plans:
                 driver = wlk.stream()
@@ -160,11 +161,6 @@ def _require(fired: int) -> None:
     """Raise NotApplicable where no fault *fired*, because a rule is not passed by that."""
     if not fired:
         raise NotApplicable("no engine call could be made to fail")
-
-
-def _spaced_faults() -> Iterator[tuple[int, ...]]:
-    """Yield FAULTS for STRIDE streams, STRIDE calls apart, because four in a row break a stream."""
-    yield from (tuple(FAULTS[first::STRIDE]) for first in range(STRIDE))
 
 
 def _error_of(call: Callable[[], object]) -> BackendError | None:

@@ -64,9 +64,8 @@ class QualityRules:
         stimulus = wlk.speech(LONG_WORDS, seed=70, gap=(0.05, 1.5))
         tokens = wlk.require_tokens(wlk.run(stimulus).tokens, stimulus)
         rate = word_errors(stimulus.spoken, words_of(tokens)) / len(stimulus.spoken)
-        wlk.notes.append(
-            f"WER {100 * rate:.1f} % of {len(stimulus.spoken)} words in {stimulus.seconds:.0f} s"
-        )
+        words, seconds = len(stimulus.spoken), stimulus.seconds
+        wlk.notes.append(f"WER {100 * rate:.1f} % of {words} words in {seconds:.0f} s")
         bound = wlk.bounds.get("wer")
         assert bound is None or rate <= bound, f"wer is {rate:.3f}, declared is {bound:g}"
 

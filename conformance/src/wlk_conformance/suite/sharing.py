@@ -23,7 +23,7 @@ from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, Stre
 from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.engine_faults import EngineFaults
@@ -228,10 +228,7 @@ def fingerprint(backend: object) -> dict[str, str]:
     plain values.  Numbers are left out because counting is allowed, and so are the engine's seams
     because the rules themselves set them.
     """
-    return dict(_objects(backend))
-
-
-def _objects(backend: object) -> Iterator[tuple[str, str]]:
+    found: dict[str, str] = {}
     seen: set[int] = set()
     pending: list[tuple[str, object, int]] = [("backend", backend, 0)]
     while pending and len(seen) < LIMIT:
@@ -240,20 +237,21 @@ def _objects(backend: object) -> Iterator[tuple[str, str]]:
             continue
         seen.add(id(value))
         if hasattr(value, "named_modules") and hasattr(value, "named_parameters"):
-            yield from _torch(path, value)
+            found |= _torch(path, value)
             continue
         inside = _inside(value)
         if inside is None:
             continue
-        yield path, f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
+        found[path] = f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
         for name, part in inside.items():
             inner = f"{path}.{name}"
             if isinstance(part, (str, bool, type(None))):
-                yield inner, repr(part)
+                found[inner] = repr(part)
             elif callable(part):
-                yield inner, f"{type(part).__qualname__} at {id(part):#x}"
+                found[inner] = f"{type(part).__qualname__} at {id(part):#x}"
             if depth < DEPTH:
                 pending.append((inner, part, depth + 1))
+    return found
 
 
 def _inside(value: object) -> dict[str, Any] | None:
@@ -264,22 +262,19 @@ def _inside(value: object) -> dict[str, Any] | None:
         return {str(key): part for key, part in value.items() if isinstance(key, str)}
     if type(value).__module__ in {"builtins", "threading", "_thread", "numpy"}:
         return None
-    parts = dict(getattr(value, "__dict__", {}))
-    for owner in type(value).__mro__:
-        slots = owner.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in {"__dict__", "__weakref__"} and hasattr(value, name):
-                parts[name] = getattr(value, name)
-    return parts
+    state: Any = object.__getstate__(value)  # what `__dict__` and `__slots__` have
+    parts = state if isinstance(state, tuple) else (state,)
+    return {name: part for named in parts if named for name, part in named.items()}
 
 
-def _torch(path: str, model: Any) -> Iterator[tuple[str, str]]:
+def _torch(path: str, model: Any) -> dict[str, str]:
+    names = sorted(name for name, _ in model.named_parameters())
+    found = {f"{path}:parameters": str(hash(tuple(names)))}
     for name, module in model.named_modules():
         hooks = {key: len(getattr(module, key, ())) for key in HOOKS}
         own = sorted(key for key in vars(module) if not key.startswith("_"))
-        yield f"{path}:{name}", f"{type(module).__qualname__} at {id(module):#x} {hooks} {own}"
-    names = sorted(name for name, _ in model.named_parameters())
-    yield f"{path}:parameters", str(hash(tuple(names)))
+        found[f"{path}:{name}"] = f"{type(module).__qualname__} at {id(module):#x} {hooks} {own}"
+    return found
 
 
 class BatchingRules:

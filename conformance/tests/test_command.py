@@ -220,7 +220,7 @@ def test_a_rule_is_explained(judge):
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "Times come from the model's own positions" in done.stdout
-    assert "- words are spread evenly over the span of their segment" in done.stdout
+    assert "- words are spread evenly over their segment" in done.stdout
     assert done.stdout.endswith("repeat it: wlk-conformance BACKEND --rule TIME-05\n")
 
 

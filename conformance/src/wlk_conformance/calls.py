@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: of the call that runs, of a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
+PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
 #: The rule that a call breaks which raises without a reason, hangs or ends the process.
 RULES_OF_CALLS = {

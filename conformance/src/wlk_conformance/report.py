@@ -47,11 +47,7 @@ class RuleResult:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """
-    The judgement of one backend with one model.
-
-    `part` is what is claimed where a part of the suite passes: a whole run alone is a verdict.
-    """
+    """The judgement of one backend with one model."""
 
     backend: str
     distribution: str
@@ -60,7 +56,7 @@ class Report:
     options: Mapping[str, Any]
     suite: str
     rules: Sequence[RuleResult]
-    part: str = ""
+    part: str = ""  #: what a pass of a part of the suite claims, because it is not a verdict
 
     @property
     def is_compliant(self) -> bool:

@@ -60,15 +60,12 @@ class SupportsHabits(Protocol):
     """
     A backend that reads coded audio and imitates habits of models, those of HABITS that are set.
 
-    Each takes some words for later ones of the vocabulary, which begins again after its end.
-
-    - One that changes its mind takes a word that the end of its audio cuts off for the next one.
-      If its hypotheses are compared with each other, it takes a word that ended less than
-      RECENT_SECONDS before the end for the one after that.
-    - One that stays undecided takes every word for the third after it, in every second hypothesis,
-      if its hypotheses are compared with each other.
-    - One that moves times gives a word other times in each call, at most MOVED_SECONDS away from
-      those of its audio.
+    - One that changes its mind takes a word that the end of its audio cuts off for the next one of
+      the vocabulary, and, if its hypotheses are compared with each other, a word that ended less
+      than RECENT_SECONDS before the end for the one after that.
+    - One that stays undecided takes every word for the third after it, in every second hypothesis
+      of a stream that compares them.
+    - One that moves times gives a word other times in each call, MOVED_SECONDS away at most.
     """
 
     habits: frozenset[str]

@@ -235,8 +235,7 @@ def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
     for thread in set(threading.enumerate()) - threads:
         thread.join(max(0.0, limit - monotonic()))
     if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
-        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-        text = f"threads are alive after every stream was closed: {names[:NAMES]}{more}"
+        text = f"{len(names)} threads are alive after every stream was closed: {names[:NAMES]}"
         yield Violation("LIFE-10", text)
     if _open_files() > files:
         gc.collect()

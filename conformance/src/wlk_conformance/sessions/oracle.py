@@ -237,10 +237,8 @@ class Oracle:
         """
         Return which token has other spaces than those of its word, "" for none.
 
-        They follow the text *before*, which ends with the word *last*.
-
-        A word keeps its own spacing, and after a pause that of text decoded separately.  After a
-        flush without a pause either is accepted.
+        They follow the text *before*, which ends with the word *last*.  After a pause a word has
+        the spacing of text decoded separately; after a flush without one either is accepted.
         """
         pauses = [sample for sample, _, _ in self._life.clock.pauses]
         cuts = [*pauses, *self._life.cuts]

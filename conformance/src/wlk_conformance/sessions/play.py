@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.calls import (
     LIMIT,
+    PROMPT,
     RULES_OF_CALLS,
     Calls,
     ends_within,
@@ -23,6 +24,7 @@ from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Violation, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
+from wlk_conformance.testing.driver import MAX_DRAIN_CALLS
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
@@ -34,10 +36,8 @@ if TYPE_CHECKING:
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
 
-PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
 ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
-MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
 class Player:

@@ -138,16 +138,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Session(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=2
 ):
-    """
-    Streams of one backend: a tape for each, by its number, and the actions in order.
-
-    `vocabulary` names the words of a coded engine, see VOCABULARIES, and `habits` what it imitates,
-    see SupportsHabits; both are empty for the engine as it is loaded.
-    """
+    """Streams of one backend: a tape for each, by its number, and the actions in order."""
 
     name: str
-    vocabulary: str = ""
-    habits: tuple[str, ...] = ()
+    vocabulary: str = ""  #: of a coded engine, see VOCABULARIES; empty for its own
+    habits: tuple[str, ...] = ()  #: that it imitates, see SupportsHabits
     tapes: tuple[Tape, ...]
     actions: tuple[Action, ...]
 

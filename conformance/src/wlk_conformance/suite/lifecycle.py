@@ -68,9 +68,7 @@ class LifeRules:
         stimulus = wlk.log_stimulus(wlk.speech_source.script([CodedToken(5, 0, 1)]))
         check_words(stimulus.words, wlk.run(stimulus).tokens, what="one cell and finish")
 
-    @rule(
-        "LIFE-02", "the flush drops unconfirmed words, or each stream some", kinds="F", since="2.0"
-    )
+    @rule("LIFE-02", "a flush drops words that are not confirmed", kinds="F", since="2.0")
     def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returned last, for all of the audio, are committed."""
         returned = lost = 0
@@ -199,9 +197,7 @@ class LifeRules:
             assert speakers == ({"anna"} if wlk.has("speaker-turns") else {None}), str(speakers)
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule(
-        "LIFE-08", "audio that waits is dropped, or later text has no speaker or space", kinds="F"
-    )
+    @rule("LIFE-08", "audio that waits is dropped, or the speaker of later text", kinds="F")
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """An engine whose text ends early loses no word but those it would have emitted then."""
         faults, stimulus = wlk.faults, wlk.speech(24, seed=19)

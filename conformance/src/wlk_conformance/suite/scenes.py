@@ -6,7 +6,7 @@ from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import LIMIT, ends_within, threaded, while_held
+from wlk_conformance.calls import LIMIT, PROMPT, ends_within, threaded, while_held
 from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.reports import COUNTERS
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken, StreamStats
 
-PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 STREAMS = 4
 ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
 SEEDS = (26, 27, 28)

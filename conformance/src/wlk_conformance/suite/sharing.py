@@ -210,13 +210,9 @@ def _accepted(wlk: BackendUnderTest) -> list[str]:
 
 def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -> None:
     now = fingerprint(wlk.backend)
-    changed = sorted(
-        path for path in before.keys() | now.keys() if before.get(path) != now.get(path)
-    )
-    assert not changed, (
-        f"{when} {changed[0]} is {now.get(changed[0], 'gone')}, was "
-        f"{before.get(changed[0], 'not there')}"
-    )
+    for path in sorted(before.keys() | now.keys()):
+        was, is_ = before.get(path, "not there"), now.get(path, "gone")
+        assert was == is_, f"{when} {path} is {is_}, was {was}"
 
 
 def fingerprint(backend: object) -> dict[str, str]:

@@ -98,11 +98,7 @@ class TimeRules:
             check_clock(driver.processed_up_to, lead + stimulus.seconds)
 
     @rule(
-        "TIME-05",
-        "words are spread evenly over the span of their segment",
-        "the delay of the model is not subtracted",
-        kinds="O,S",
-        requires="word-times",
+        "TIME-05", "words are spread evenly over their segment", kinds="O,S", requires="word-times"
     )
     def test_times_are_the_models_own(self, wlk: BackendUnderTest) -> None:
         """

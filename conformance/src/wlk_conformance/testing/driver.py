@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
 
-MAX_DRAIN_CALLS = 10_000  # far beyond any backlog, so that an endless one is reported
+MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
 @attrs.frozen

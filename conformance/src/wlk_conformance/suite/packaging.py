@@ -8,10 +8,11 @@ import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked
-from wlk_conformance.suite.scenes import check_raises
+from wlk_conformance.suite.scenes import check_raises, counted
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface_hub")
 BOUNDS = {"wer", "word_start_median", "word_start_bias", "invented_words"}
+PROMPT = "Ada Lovelace"
 NOWHERE = "no-such-owner/no-such-model-52e1"
 IMPORT_LIMIT = 60.0  # seconds an import may take
 CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
@@ -125,10 +127,7 @@ class PackagingRules:
     @rule("PKG-04", "an option is accepted and never passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
         """`tick_seconds`, where it is declared, decides how often the engine is called."""
-        option = next((o for o in wlk.spec.all_options if o.name == "tick_seconds"), None)
-        if option is None or option.scope != "stream" or option.name in wlk.options:
-            raise NotApplicable("no option tick_seconds is declared for streams", "not declared")
-        policy = {"policy": option.policies[0]} if option.policies else {}
+        option, policy = _stream_option(wlk, "tick_seconds")
         stimulus = wlk.speech(8, seed=7)
         made = []
         for seconds in (0.5, 4.0):
@@ -140,6 +139,37 @@ class PackagingRules:
         assert made[0] > made[1], (
             f"{stimulus.seconds:.1f} s took {made[0]} engine calls with a short tick_seconds and "
             f"{made[1]} with a long one"
+        )
+
+    @rule("PKG-04", "a prompt is accepted and never passed on", kinds="F", since="2.0")
+    def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
+        """`prompt`, where it is declared, is in an engine call or changes its work or answer."""
+        _, policy = _stream_option(wlk, "prompt")
+        stimulus, calls, given = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
+        wrap = calls.wrap
+
+        def noting(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+            def call(*args: Any, **arguments: Any) -> Any:
+                given.append((function, arguments))
+                return function(*args, **arguments)
+
+            return wrap(call, **options)
+
+        plain = wlk.run(stimulus, **policy)
+        with patch.object(calls, "wrap", noting):
+            try:
+                prompted = wlk.run(stimulus, **policy, prompt=PROMPT)
+            except OptionError as error:
+                raise NotApplicable(f"this model takes no prompt: {error}") from error
+        if plain.tokens != prompted.tokens or counted(plain.processor.stats) != counted(
+            prompted.processor.stats
+        ):
+            return
+        if not any("prompt" in arguments for _, arguments in given):
+            raise NotApplicable("its engine calls have no argument prompt that can be seen")
+        assert PROMPT in repr(given), (
+            f"prompt={PROMPT!r} is in no argument of {len(given)} engine calls, and changes no "
+            "word and no counter"
         )
 
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
@@ -177,6 +207,14 @@ def _point(wlk: BackendUnderTest) -> str:
     if wlk.entry_point is None:
         raise NotApplicable("it was not loaded from an installed plugin")
     return wlk.entry_point
+
+
+def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, dict[str, Any]]:
+    """Return an option of streams that no option of the run sets, and a policy that takes it."""
+    option = next((option for option in wlk.spec.all_options if option.name == name), None)
+    if option is None or option.scope != "stream" or name in wlk.options:
+        raise NotApplicable(f"no option {name} is declared for streams", "not declared")
+    return option, {"policy": option.policies[0]} if option.policies else {}
 
 
 def _run_python(code: str, *arguments: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import zip_longest
 import re
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 READS = 50  # while a step runs, because each may wait a little
+REPEATS = 8  # of coded audio on one backend, so that a rare fault of its engine is among them
 IDLE_CALLS = 4  # of process_iter, without new audio
 MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
@@ -179,7 +181,8 @@ class TextRules:
 
         Streams of another loudness, length, language or speaker before it change nothing.
         """
-        stimulus, backend = wlk.speech(5, seed=10), wlk.another_backend()
+        words = {"digits": (1, 2, 3, 4, 5)} if wlk.is_coded else {}
+        stimulus, backend = wlk.speech(5, seed=10, **words), wlk.another_backend()
         if not wlk.is_coded:  # its samples are a code; others are quiet here
             audio = stimulus.audio / np.float32(10)
             stimulus = attrs.evolve(stimulus, audio=audio, recipe=f"{stimulus.recipe} / 10")
@@ -190,8 +193,10 @@ class TextRules:
         cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
         audio, recipe = np.roll(stimulus.audio, -cut), f"{stimulus.recipe}, rolled"
         rolled = wlk.log_stimulus(attrs.evolve(stimulus, audio=audio, words=(), recipe=recipe))
-        first = wlk.run(rolled, of=wlk.another_backend())
-        then = wlk.run(rolled, of=backend)
+        if wlk.is_coded:  # other words in its cells, so that both ends are the same as well
+            rolled = wlk.speech(5, seed=10, digits=(6, 7, 8, 9, 0))
+        first = wlk.run(rolled, chunk_seconds=0.7, of=wlk.another_backend())
+        then = wlk.run(rolled, chunk_seconds=0.7, of=backend)
         check_same(first.tokens, then.tokens, what="after a stream of the same length and loudness")
         wlk.run(wlk.speech(3, seed=11), of=backend)
         wlk.run(wlk.log_stimulus(white_noise(5.0, level=0.3)), of=backend)
@@ -199,9 +204,12 @@ class TextRules:
             other = next((code for code in wlk.spec.languages if code != "en"), "en")
             with suppress(OptionError):  # not every model has every language of its backend
                 wlk.run(wlk.speech(3, seed=11), of=backend, language=other)
-        again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
-        check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
-        assert once.records == again.records, "tokens came from other calls, or with other times"
+        for _ in range(REPEATS if wlk.is_coded else 1):
+            again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
+            check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
+            results = [(*each.tokens, *each.records) for each in (once, again)]
+            for before, now in zip_longest(*results):
+                assert before == now, f"the second time: expected {before}, got {now}"
 
     @rule("COM-04", "state of one stream or call reaches another", since="2.0")
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:

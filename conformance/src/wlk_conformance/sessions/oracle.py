@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.compare import align
+from wlk_conformance.compare import align, letters
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.session import Violation
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
@@ -88,7 +88,7 @@ class Oracle:
             if index not in found and word.is_certain and self._life.is_complete
         ]
         is_wrong = missing or len(pairs) < len(words)
-        if is_wrong and "".join(spelled) == "".join(words):
+        if is_wrong and _is_spelling(spelled, words):
             yield Violation("COM-03", f"the words are {spelled}, the text is {text!r}", "spacing")
         elif missing:
             first = missing[0]
@@ -256,6 +256,12 @@ class Oracle:
                 return f"{token.text!r} follows {before[-20:]!r}, expected {expected}"
             before, last = before + token.text, [word]
         return ""
+
+
+def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether the words differ in spaces alone, or in case and punctuation alone."""
+    folded = ([letters(text).replace(" ", "") for text in texts] for texts in (expected, words))
+    return "".join(expected) == "".join(words) or next(folded) == next(folded)
 
 
 def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[ExpectedWord]:

@@ -53,10 +53,10 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
         "space after": Vocabulary(
             ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
         ),
-        # What a normal form of Unicode, a change of case or a column of a table would change.
+        # What a normal form of Unicode, of case or of punctuation, or a column of a table, changes.
         "as spelled": Vocabulary(
-            (" \ufb01ne", " \u2167", " e\u0301", " STRASSE", " Stra\u00dfe", " \u212b",
-             " mixedCase", f" {'long' * 25}", " \u0130", " \u00bd")
+            (" \ufb01ne", " one,", " e\u0301", " STRASSE", " Stra\u00dfe", " U.S.",
+             " mixedCase", f" {'long' * 25}", " \u0130", " Yes.")
         ),
         "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
         # Characters of private use have no name in Unicode; tokenizers of speech models have some.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import sleep
 
 import numpy as np
@@ -242,6 +243,22 @@ class InsertWaitsForStep(LockedStream):
     def insert_audio_chunk(self, audio, end_time=None):
         with self.lock:
             super().insert_audio_chunk(audio, end_time)
+
+
+@alone("IN-04")
+class GapWaitsForStep(LockedStream):
+    """Makes an insert whose end time shows a gap wait for the end of a running step."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        with self.lock if ahead(self, audio, end_time) > EPS else nullcontext():
+            super().insert_audio_chunk(audio, end_time)
+
+
+@in_sessions("IN-04")
+class GapWaitsForFlush(GapWaitsForStep):
+    """Makes an insert whose end time shows a gap wait for the end of a flush, and not of a step."""
+
+    held = ("start_silence", "is_last")
 
 
 @in_sessions("IN-04")

@@ -157,8 +157,10 @@ class AudioRules:
         driver.insert(first)
 
         def insert_all() -> None:
-            for chunk in partition(rest, len(rest) / SAMPLE_RATE / INSERTS):
-                driver.insert(chunk)
+            for index, chunk in enumerate(partition(rest, len(rest) / SAMPLE_RATE / INSERTS)):
+                end_time = driver.clock + len(chunk) / SAMPLE_RATE
+                driver.insert(chunk, end_time if index % 2 else None)
+            driver.insert(rest[:0], driver.clock + 1.0)  # a gap at the end changes no word
 
         name = f"insert_audio_chunk, {INSERTS} times,"
         while_a_step_runs(wlk, driver, partial(returns_promptly, insert_all, name=name))

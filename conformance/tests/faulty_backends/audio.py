@@ -319,6 +319,18 @@ class LosesWordAfterLongQuiet(FaultyStream):
         return emission.replace(committed=tuple(kept))
 
 
+@alone("IN-05")
+class LosesWordAfterFourMinutes(LosingStream):
+    """Loses the first word after 240 s of audio, where the session of its engine is renewed."""
+
+    is_renewed = False
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        if not self.is_renewed and self.stream.stats.audio_seconds > 240:
+            self.is_due = self.is_renewed = True
+
+
 @by_tests("IN-05")
 class LosesWordOfHugeChunk(LosingStream):
     """Loses the first word of a chunk of more than fifty seconds."""

@@ -169,6 +169,23 @@ class SpreadsWords(FaultyStream):
         return emission.replace(stable_up_to=0.0)
 
 
+@alone("TIME-05")
+class KeepsHalfPrecisionTimes(FaultyStream):
+    """Keeps the times within an utterance as float16, from 200 s on, where they are 0.1 s off."""
+
+    def changed(self, emission, call):
+        """Report no time as stable."""
+        if not self.silences:
+            emission = each(emission, lambda token: edit(token, start=rounded, end=rounded))
+        return emission.replace(stable_up_to=0.0)
+
+
+def rounded(seconds):
+    """Return *seconds* in half precision, and not later."""
+    half = np.float16(seconds) if seconds > 200 else seconds
+    return float(half if half <= seconds else np.nextafter(half, np.float16(0)))
+
+
 @by_tests("TIME-05")
 class SpreadsAfterThirdWord(FaultyStream):
     """Starts every word after the third where the word before it ends."""

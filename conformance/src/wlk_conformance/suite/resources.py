@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wlk_conformance.compare import check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.sessions.reports import COUNTERS
-from wlk_conformance.testing import partition
+from wlk_conformance.sessions.session import Violation
+from wlk_conformance.testing import CELL_SECONDS, partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
+from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_core import StreamStats
+    from wlk_core import ASRToken, StreamStats
 
 ROUNDS = 7
 FIRST = 3  # rounds until caches and buffers are full
@@ -215,12 +218,14 @@ def _loop(wlk: BackendUnderTest, *, is_paused: bool) -> tuple[list[StreamStats],
     seconds = _round_seconds(wlk)
     count = 60 if "long" in wlk.tiers else 10 if is_paused else 9
     # Exactly so many seconds, a multiple of any tick, so that each round is cut alike.
-    audio = _cut(wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1)), seconds)
+    stimulus = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
+    audio = _cut(stimulus, seconds)
 
     def loop() -> tuple[list[StreamStats], list[int | None]]:
         driver, held = wlk.stream(), list[int | None]()
-        stats = [driver.processor.stats]
+        stats, spoken = [driver.processor.stats], list[Word]()
         for _ in range(count):
+            spoken += (word.shifted(driver.clock) for word in stimulus.words)
             peak: int | None = None
             for chunk in partition(audio, 1.0):
                 driver.feed(chunk)
@@ -231,11 +236,28 @@ def _loop(wlk: BackendUnderTest, *, is_paused: bool) -> tuple[list[StreamStats],
                 driver.silence(1.0)
             stats.append(driver.processor.stats)
             held.append(stats[-1].state_bytes if is_paused else peak)
+        driver.finish()
+        if wlk.is_coded:
+            _compare_words(wlk, spoken, driver.tokens)
         return stats, held
 
     pause = "a second of silence after each" if is_paused else "no silence"
     wlk.recipes.append(f"{count} times the same {seconds:g} s, {pause}")
     return wlk.cached(f"loop, {pause}", loop)
+
+
+def _compare_words(
+    wlk: BackendUnderTest, spoken: Sequence[Word], tokens: Sequence[ASRToken]
+) -> None:
+    """Report by its rule the first of *tokens* that is not the word *spoken* or lies elsewhere."""
+    rule_id = "IN-05"
+    try:
+        check_words(spoken, tokens, what=f"{spoken[-1].end / MINUTE:.0f} minutes")
+        rule_id = "TIME-05"
+        if wlk.has("word-times"):
+            check_times(spoken, tokens, tolerance=CELL_SECONDS)
+    except AssertionError as error:
+        wlk.violations.append(Violation(rule_id, str(error)))
 
 
 def _check_growth(

@@ -401,6 +401,26 @@ class ClosesSlowly(FaultyStream):
         self.stream.close()
 
 
+@alone("LIFE-10")
+class CloseWaitsForRetry(FaultyStream):
+    """Waits in close for the retry of a call that failed, once on a backend."""
+
+    is_owed = False
+
+    def begin(self):
+        self.backend.marks.setdefault("waits", 0)
+
+    def failed(self, error, call):
+        self.is_owed = True
+        raise error
+
+    def close(self):
+        if self.is_owed and not self.backend.marks["waits"]:
+            self.backend.marks["waits"] += 1
+            sleep(5.5)
+        self.stream.close()
+
+
 @in_sessions("LIFE-10", on="begin")
 def leaves_thread_at_reset(stream):
     """Leaves a thread running at each reset."""

@@ -11,6 +11,7 @@ from faulty_backends.base import (
     each,
     edit,
     edited,
+    end_of,
     in_sessions,
     without,
 )
@@ -103,6 +104,12 @@ class HidesLongBacklog(FaultyStream):
     def changed(self, emission, call):
         self.processed = emission.processed_up_to
         return emission
+
+
+@alone("TIME-03", on="changed")
+def reports_inserted_audio_as_processed(stream, emission, call):
+    """Reports all audio that was inserted as processed, decoded or not."""
+    return emission.replace(processed_up_to=end_of(stream))
 
 
 @in_sessions("TIME-03")

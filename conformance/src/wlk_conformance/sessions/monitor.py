@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 import math
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.calls import PROMPT
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.sessions.life import CommittedTokens, Life, Speakers
+from wlk_conformance.sessions.life import ROUNDING, CommittedTokens, Life, Speakers
 from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
 from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core import SAMPLE_RATE, Emission
@@ -59,6 +61,11 @@ class Monitor:
         self._streams: list[MonitoredProcessor] = []
         self._running = self._entered = 0  # calls of any stream
         self._lock = threading.Lock()
+
+    @property
+    def counts_engine_calls(self) -> bool:
+        """Whether the backend has the seam that counts them."""
+        return self._engine_calls is not None
 
     def open(
         self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
@@ -244,9 +251,14 @@ class MonitoredProcessor:
         self._begin(is_reset=True)
 
     def close(self) -> None:
-        """Close; every token must still be what it was."""
+        """Close, which waits for nothing; every token must still be what it was."""
+        was_failed, is_idle, began = self._was_failed, not self._running, monotonic()
         with self._monitor.span():
             self._call("close")
+        if is_idle and (spent := monotonic() - began) > PROMPT:
+            when = " after a call that failed" if was_failed else ""
+            text = f"close(){when} took {spent:.1f} s, expected {PROMPT:g} s at most"
+            self._monitor.report(Violation("LIFE-10", text, "blocked", self.name))
         self.verify()
         self._is_closed = True
 
@@ -308,6 +320,14 @@ class MonitoredProcessor:
         has_audio = not self._is_flushed or not is_quiet
         samples, stats = life.clock.samples, self.stats
         made, tokens = span.made - span.fired, len(emission.committed)
+        is_done = is_quiet and samples and self.times.processed >= entry.clock.end - ROUNDING
+        more = made if self._monitor.counts_engine_calls else tokens
+        if is_done and more and not was_failed and call == "process_iter":
+            self._violation(
+                "TIME-03",
+                f"processed_up_to was {self.times.processed:.3f} s, the end of the audio, and the "
+                f"next process_iter made {made} engine calls and committed {tokens} tokens",
+            )
         self._take(self._counters.take(stats, call, made=made, tokens=tokens))
         if self._inserts == entry.inserts and not self._is_closed:
             self._take(self.times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))

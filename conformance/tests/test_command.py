@@ -77,14 +77,14 @@ def test_a_backend_that_fails_is_reported(judge, backend, rules):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "detail", "how"),
+    ("backend", "detail"),
     [
-        ("fake-hanging", "hung: no call returned within 2 s", "hung"),
-        ("fake-dying", "the process was ended by SIGABRT", "the process was ended by SIGABRT"),
+        ("fake-hanging", "hung: no call returned within 2 s"),
+        ("fake-dying", "the process was ended by SIGABRT"),
     ],
 )
-def test_a_backend_that_ends_the_run_is_reported(judge, backend, detail, how):
-    """A call that hangs or kills the process is one line; rules after it fail as not reached."""
+def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
+    """A call that hangs or kills the process is one line; after three the others fail unreached."""
     began = monotonic()
     done = judge(backend, "--time-limit", "2")
 
@@ -92,34 +92,36 @@ def test_a_backend_that_ends_the_run_is_reported(judge, backend, detail, how):
     assert 1 == done.returncode
     assert monotonic() - began < 60
     assert RULES == list(done.rows)
-    assert any(text.startswith(detail) for text in details)
+    assert done.rows["IN-05"]["detail"].startswith(detail)
     assert any(text.startswith("not reached:") for text in details)
     assert done.stdout.endswith(
-        f"  NOT COMPLIANT: {how} in IN-05; the rules after it were not reached\n"
+        f"  NOT COMPLIANT: IN-05; {len(done.failed) - 1} of {len(RULES)} rules not reached: "
+        "3 calls hung or crashed\n"
     )
-    assert len(done.stdout.splitlines()) < 50  # a screen
-    assert "not reached:" not in done.stdout
+    assert len(done.stdout.splitlines()) < 60  # about a screen
+    assert "not reached:" not in done.stdout.rpartition("NOT COMPLIANT")[0]
     assert "wlk_conformance" not in done.stdout  # frames of the suite's own
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "detail"),
+    ("backend", "how", "more"),
     [
-        ("fake-stalling", "hung: no call returned within 10 s; start_"),
-        ("fake-aborting", "the process was ended by SIGABRT in start_"),
+        ("fake-stalling", "hung", ": no call returned within 10 s; start_"),
+        ("fake-aborting", "the process was ended by SIGABRT", " in start_"),
     ],
 )
-def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, detail):
-    """A hang or an abort in a session is one line, of its call, and the session is kept."""
+def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, more):
+    """A hang or an abort in a session is one line, of its call; the rules after it are judged."""
     done = judge(backend, "--time-limit", "10")
     rows = done.rows
 
-    assert rows["SIL-01"]["detail"].startswith(detail)
+    assert rows["SIL-01"]["detail"].startswith(how + more)
     assert ", action " in rows["SIL-01"]["detail"]
     assert 1 == sum(" fail " in line for line in done.stdout.splitlines())
-    assert "pass" == rows["COM-03"]["outcome"]
-    assert rows["RES-04"]["detail"].startswith("not reached:")
+    assert {"SIL-01", "COM-04"} == done.failed
+    assert f"not reached: {how} in SIL-01" == rows["COM-04"]["detail"]
+    assert "pass" == rows["RES-04"]["outcome"]
     assert f"--replay wlk-replays/{backend}-stopped.json" in done.stdout
     assert (tmp_path / "wlk-replays" / f"{backend}-stopped.json").is_file()
 
@@ -218,7 +220,7 @@ def test_a_rule_is_explained(judge):
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "Times come from the model's own positions" in done.stdout
-    assert "- words are spread evenly over the span of their segment" in done.stdout
+    assert "- words are spread evenly over their segment" in done.stdout
     assert done.stdout.endswith("repeat it: wlk-conformance BACKEND --rule TIME-05\n")
 
 

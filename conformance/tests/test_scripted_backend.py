@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
 from wlk_conformance import EngineFaults
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.scripted.native import decode_pieces, split_word
+from wlk_conformance.seams import STAYS_UNDECIDED
 from wlk_conformance.testing import (
     CELL_SECONDS,
     CodedToken,
@@ -56,11 +54,17 @@ def test_a_native_stream_has_a_fixed_delay():
     assert [(5 + 6) * CELL_SECONDS] == pytest.approx(commit_times)
 
 
-@given(st.text(min_size=1))
-def test_pieces_spell_their_word(text):
-    """The pieces of a word are two or more, and join to the word."""
-    pieces = split_word(text)
+def test_two_hypotheses_of_an_undecided_stream_never_agree():
+    """An engine that stays undecided mistakes every second hypothesis of each stream."""
+    backend = ScriptedBackend()
+    backend.habits = frozenset({STAYS_UNDECIDED})
+    first, second = (
+        StreamDriver(backend.create_processor(policy="local-agreement", tick_seconds=2.0))
+        for _ in range(2)
+    )
+    audio = encode([CodedToken(3, 2, 3)], cells=125)
+    for start in range(0, len(audio), 16_000):
+        for driver in (first, second):
+            driver.feed(audio[start : start + 16_000])
 
-    assert text == decode_pieces(piece.data for piece in pieces)
-    assert [True] + [False] * (len(pieces) - 1) == [piece.is_start for piece in pieces]
-    assert [False] * (len(pieces) - 1) + [True] == [piece.is_end for piece in pieces]
+    assert () == first.tokens == second.tokens

@@ -214,7 +214,7 @@ def test_the_template_is_well_kept(made: Any) -> None:
     assert_is_well_kept(*made)
     workflow = (made[0] / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     assert "python -m pip install wlk-core wlk-conformance pytest\n" in workflow
-    assert "wlk-conformance my-ears --speech --report report.md --badge badge.svg\n" in workflow
+    assert "wlk-conformance my-ears --speech --report speech.json\n" in workflow
 
 
 @pytest.fixture(scope="module")

@@ -220,11 +220,7 @@ class BackendUnderTest:
         return StreamDriver(self._opened[-1])
 
     def speech(self, count: int, **how: Any) -> Stimulus:
-        """
-        Return *count* words of the speech source, and note how to make them again.
-
-        They are more where the policy would not decode before their end.
-        """
+        """Return *count* words, or more where the policy decodes no less, and note their recipe."""
         stimulus = self.speech_source.speech(count, **how)
         while self.policy == LONG_FORM and stimulus.seconds < LONG_FORM_DELAY:
             count *= 2
@@ -276,8 +272,7 @@ class BackendUnderTest:
         """
         Return *tokens* if there are any, because a rule about text is not passed by silence.
 
-        If there are none, that is an AssertionError where the model is declared to recognise the
-        speech, and NotApplicable where it may not.
+        None are an AssertionError where the model must recognise the speech, else NotApplicable.
         """
         if tokens:
             return tokens
@@ -349,6 +344,16 @@ def find_backend(
     registry = Registry()
     spec, owner = registry.spec(name), registry.owner(name)
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    arguments, declared = dict[str, Any](), list[str]()
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        if key in CALL_ARGUMENTS:
+            arguments[key] = value
+        else:
+            declared.append(pair)
+    values = spec.split_options(parse_pairs(declared))
+    spec.check_language(arguments.get("language"))
+    spec.check_task(arguments.get("task", "transcribe"))
 
     def load(model: str | None = None, **options: Any) -> Backend:
         return registry.load_backend(name, model, **options)
@@ -358,19 +363,10 @@ def find_backend(
         load=load,
         distribution=owner.distribution,
         version=owner.version,
-        options={**_options_of(spec, tuple(pairs)), **(options or {})},
+        options={**values.backend, **values.stream, **arguments, **(options or {})},
         tiers=frozenset({"contract", *tiers}),
         entry_point=next((point.value for point in points if point.name in owner.names), None),
         rules=frozenset(rules),
         replay=None if replay is None else Session.from_json(replay),
         **chosen,
     )
-
-
-def _options_of(spec: BackendSpec, pairs: tuple[str, ...]) -> dict[str, Any]:
-    of_calls = [pair for pair in pairs if pair.partition("=")[0] in CALL_ARGUMENTS]
-    values = spec.split_options(parse_pairs(pair for pair in pairs if pair not in of_calls))
-    arguments = {name: value for name, _, value in (pair.partition("=") for pair in of_calls)}
-    spec.check_language(arguments.get("language"))
-    spec.check_task(arguments.get("task", "transcribe"))
-    return {**values.backend, **values.stream, **arguments}

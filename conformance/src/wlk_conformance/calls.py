@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: of the call that runs, of a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
+PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
 #: The rule that a call breaks which raises without a reason, hangs or ends the process.
 RULES_OF_CALLS = {
@@ -37,7 +38,7 @@ RULES_OF_CALLS = {
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
     """
-    A call raised what ends a program, such as SystemExit or KeyboardInterrupt; that is its cause.
+    A call raised what ends a program, such as SystemExit, which is its cause.
 
     It is an Exception, so that the call fails like any other and the program goes on.
     """
@@ -45,11 +46,7 @@ class Escaped(Exception):  # noqa: N818 -- an outcome of a call
 
 @attrs.frozen
 class CallRecord:
-    """
-    The call that ran last in a process.
-
-    `action` is its number in the session that is played, from 1; 0 outside of one.
-    """
+    """The call that ran last in a process; `action` is its number in a session, from 1."""
 
     moves: int
     action: int = 0
@@ -193,12 +190,7 @@ def while_held(
     act: Callable[[], None],
     held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
 ) -> Future[object]:
-    """
-    Make *call* on a new thread, and *act* on this one while the engine is *held*.
-
-    Where it cannot be held, *act* follows as soon as the call was requested: it then overlaps the
-    call if it can.
-    """
+    """Make *call* on a new thread, and *act* here while the engine is *held*, else at once."""
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:

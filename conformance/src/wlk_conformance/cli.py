@@ -71,7 +71,7 @@ def run() -> None:
     "report_path",
     metavar="PATH",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the report to a file: JSON, or Markdown if its name ends in .md.",
+    help="Write the report to a file, as JSON.",
 )
 @click.option(
     "--time-limit",

@@ -25,11 +25,7 @@ def word_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
 def align(
     reference: Sequence[str], hypothesis: Sequence[str], *, omissions: Sequence[float] = ()
 ) -> list[tuple[int, int]]:
-    """
-    Return the index pairs of the words that are equal in a best alignment of the two.
-
-    *omissions* has for each word of *reference* what it costs to leave it out, 1 by default.
-    """
+    """Return the index pairs of equal words in a best alignment; an omission costs 1 by default."""
     omissions = omissions or [1.0] * len(reference)
     distances = _distances(reference, hypothesis, omissions)
     pairs: list[tuple[int, int]] = []
@@ -65,9 +61,7 @@ def _distances(
 def check_clock(actual: float, expected: float) -> None:
     """Assert that `processed_up_to` is what the clock of samples and silences expects."""
     if abs(actual - expected) > CLOCK_ERROR:
-        raise AssertionError(
-            f"processed_up_to is {actual:.6f} s, expected {expected:.6f} s by the clock"
-        )
+        raise AssertionError(f"processed_up_to is {actual:.6f} s, by the clock {expected:.6f} s")
 
 
 def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
@@ -76,11 +70,7 @@ def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
 
 
 def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, float]]:
-    """
-    Return the words of `words_of`, each with the start of the token in which it begins.
-
-    "15" is two words, because the digits of the suite are spoken one by one.
-    """
+    """Return the words of `words_of`, each with the start of its token; "15" is "one", "five"."""
     words: list[tuple[str, float]] = []
     is_inside = False  # of a word that the next token may continue
     for token in tokens:
@@ -169,11 +159,7 @@ def check_times(
 
 
 def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[float]:
-    """
-    Return by how many seconds each word that was recognised starts too late.
-
-    There are none for recordings of several words, whose single words have no known times.
-    """
+    """Return by how many seconds each recognised word starts late; none for whole recordings."""
     timed, spoken = timed_words(tokens), words_of(words)
     if len(spoken) > len(words):
         return []

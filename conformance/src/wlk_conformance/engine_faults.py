@@ -41,33 +41,24 @@ class EngineFaults:
     """
     What a test does to the engine calls of a backend, as its `EngineCalls.intercept`.
 
-    The attributes may be set from any thread and act on the next call:
-
-    * `fail_before` has the numbers of calls that raise EngineFault instead of running the engine.
-      The first call is number 1.  In a batch they fail the run, and then that call alone.
-    * `fail_after` has the numbers of calls that raise EngineFault after the engine ran, so that
-      its result is lost and a cache it changed is ahead of its stream.
-    * `cut_short` has the numbers of calls whose answer ends early, as at an end of text, a
-      repetition guard or a full context, each with the share of its text to keep, from 0 to 1.
-      `cut_count` is the number of answers that were cut; an answer that cannot be cut stays whole.
-    * `spell`, where it is not None, gives each word of an answer another text; `answers` then has
-      the texts of each answer, as they were returned to the stream.
-    * `before_call`, where it is not None, is run by the calling thread before the engine.  It may
-      wait, which holds the engine; no lock is held meanwhile.
-    * `together` is the number of calls that each run of a batched engine waits for, however long
-      that takes; 0 for none.  So streams in threads have the same batches in every run.
-
-    `failing`, `cutting`, `spelling` and `held` set them for a block.
+    The attributes may be set from any thread and act on the next call; `failing`, `cutting`,
+    `spelling` and `held` set them for a block.
     """
 
     def __init__(self, calls: EngineCalls) -> None:
         self.calls = calls
+        #: Numbers of calls, from 1, that raise EngineFault instead of running the engine.  In a
+        #: batch they fail the run, and then that call alone.
         self.fail_before: frozenset[int] = frozenset()
+        #: The same after the engine ran: a cache that it changed is ahead of its stream.
         self.fail_after: frozenset[int] = frozenset()
+        #: Numbers of calls whose answer ends early, as at an end of text, a repetition guard or a
+        #: full context, each with the share of its text to keep, from 0 to 1.
         self.cut_short: Mapping[int, float] = _NO_CUTS
-        self.cut_count = 0
-        self.spell: Callable[[str], str] | None = None
-        self.answers: list[tuple[str, ...]] = []
+        self.cut_count = 0  #: answers that were cut; one that cannot be cut stays whole
+        self.spell: Callable[[str], str] | None = None  #: gives each word of an answer another text
+        self.answers: list[tuple[str, ...]] = []  #: the texts of each answer that was spelled
+        #: Run by the calling thread before the engine; it may wait, and no lock is held meanwhile.
         self.before_call: Callable[[], None] | None = None
         self._counting = threading.Lock()
         self._batches: _HeldBatches | None = None
@@ -94,7 +85,7 @@ class EngineFaults:
 
     @property
     def together(self) -> int:
-        """The number of calls that a run of a batched engine waits for."""
+        """The number of calls that a run of a batched engine waits for; 0 for none."""
         return 0 if self._batches is None else self._batches.together
 
     @together.setter

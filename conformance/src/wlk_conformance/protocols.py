@@ -163,31 +163,17 @@ class PlayedStream:
 
 @attrs.frozen(kw_only=True)
 class Client:
-    """
-    What a client of a protocol does.
-
-    Attributes:
-        route: of the protocol.
-        query: of its address, as "encoding=linear16".
-        begin: messages before the audio.
-        audio: returns the messages of a part of the audio.
-        end: messages after the audio, so that the session ends with its words.
-        text: returns the text in all messages of the server.
-        rate: samples a second of the audio.
-        part_bytes: a part of the audio has a multiple of these.
-        has_pauses: whether words may follow a pause; not for a client of commands, which end there.
-
-    """
+    """What a client of a protocol does."""
 
     route: SocketRoute | TcpRoute
-    audio: Callable[[bytes], Sequence[str | bytes]]
-    end: Sequence[str | bytes]
-    text: Callable[[Sequence[Message]], str]
-    query: str = ""
-    begin: Sequence[str | bytes] = ()
-    rate: int = 16_000
-    part_bytes: int = 2
-    has_pauses: bool = True
+    audio: Callable[[bytes], Sequence[str | bytes]]  #: returns the messages of a part of the audio
+    end: Sequence[str | bytes]  #: messages after the audio, so that the session ends with its words
+    text: Callable[[Sequence[Message]], str]  #: returns the text in all messages of the server
+    query: str = ""  #: of its address, as "encoding=linear16"
+    begin: Sequence[str | bytes] = ()  #: messages before the audio
+    rate: int = 16_000  #: samples a second of the audio
+    part_bytes: int = 2  #: a part of the audio has a multiple of these
+    has_pauses: bool = True  #: words may follow a pause, where a client of commands has its end
 
 
 class SilentStream:
@@ -215,10 +201,7 @@ class PlayedSession:
     """
     A session of a protocol without sockets; `messages` are all of its answers.
 
-    Args:
-        client: whose route and query open it.
-        stream: what stands for the streams of the model, `PlayedStream` or `SilentStream`.
-
+    *stream* stands for the streams of the model: `PlayedStream` or `SilentStream`.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("wlk-conformance", "the contract of streaming speech backends")
     for name, text, how in (
         ("words", "digits, or a folder of recordings: what is recognised", {}),
-        ("report", "write the report as JSON, or Markdown if its name ends in .md", {}),
+        ("report", "write the report as JSON", {}),
         ("rule", "test this rule only; may be repeated", {"action": "append", "default": []}),
         ("sessions", "generate so many sessions", {"type": int}),
         ("seed", "seed of the sessions (default: 0)", {"type": int, "default": 0}),

@@ -1,4 +1,4 @@
-"""From the outcomes of tests to a verdict: the table, the JSON file and the Markdown page."""
+"""From the outcomes of tests to a verdict: the table and the JSON file."""
 
 from __future__ import annotations
 
@@ -30,18 +30,13 @@ PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON
 
 @attrs.frozen(kw_only=True)
 class RuleResult:
-    """
-    The outcome of a rule.
-
-    A rule that a hang or a crash kept from running is not reached.  `absence` is why a rule is
-    n/a.  With `is_first` it failed in a way that makes other rules fail.
-    """
+    """The outcome of a rule; with `is_first` it failed in a way that makes other rules fail."""
 
     id: str
     outcome: Outcome
     sentence: str
     detail: str = ""
-    absence: Absence | None = None
+    absence: Absence | None = None  #: why it is n/a
     is_first: bool = False
 
     @property
@@ -52,11 +47,7 @@ class RuleResult:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """
-    The judgement of one backend with one model.
-
-    `part` is what is claimed where a part of the suite passes: a whole run alone is a verdict.
-    """
+    """The judgement of one backend with one model."""
 
     backend: str
     distribution: str
@@ -65,7 +56,7 @@ class Report:
     options: Mapping[str, Any]
     suite: str
     rules: Sequence[RuleResult]
-    part: str = ""
+    part: str = ""  #: what a pass of a part of the suite claims, because it is not a verdict
 
     @property
     def is_compliant(self) -> bool:
@@ -107,9 +98,8 @@ class Report:
         )
 
     def write(self, path: Path) -> None:
-        """Write the report: Markdown if the name of the file ends in .md, else JSON."""
-        text = self.as_markdown() if path.suffix == ".md" else self.as_json()
-        path.write_text(text, encoding="utf-8")
+        """Write the report as JSON."""
+        path.write_text(self.as_json(), encoding="utf-8")
 
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""
@@ -129,11 +119,7 @@ class Report:
         return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
 
     def as_table(self, *, width: int = 100) -> str:
-        """
-        Return the report as lines for a terminal of *width* columns.
-
-        Rules that were not reached have no line of their own: the last line names the reason.
-        """
+        """Return a line for each rule that was reached, for a terminal of *width* columns."""
         head = " ".join(filter(None, ("wlk conformance:", self.backend, self.model)))
         lines = [f" {head} ".center(width, "=")]
         for result in self.rules:
@@ -142,7 +128,16 @@ class Report:
             text = result.sentence if result.outcome == "pass" else result.detail
             row = f"  {result.id:<8} {result.outcome:<10} {text or result.sentence}"
             lines.append(row if len(row) <= width else row[: width - 3] + "...")
-        return "\n".join([*lines, *self._not_tested(width), f"  {self.summary}"])
+        for absence, reason in REASONS.items():
+            head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
+            lines += textwrap.wrap(
+                ", ".join(ids),
+                width,
+                initial_indent=head,
+                subsequent_indent=" " * len(head),
+                break_on_hyphens=False,
+            )
+        return "\n".join([*lines, f"  {self.summary}"])
 
     @property
     def summary(self) -> str:
@@ -150,16 +145,14 @@ class Report:
         failed = [result for result in self.rules if result.outcome in BROKEN]
         first = [result.id for result in failed if result.is_reached and result.is_first]
         broken = [result.id for result in failed if result.is_reached and not result.is_first]
-        if stops := [result.detail for result in failed if not result.is_reached]:
-            stop = stops[0].removeprefix(NOT_REACHED)
-            known = ", ".join(id_ for id_ in (*first, *broken) if not stop.endswith(f" in {id_}"))
-            parts = filter(None, (known, stop, "the rules after it were not reached"))
-            return f"NOT COMPLIANT: {'; '.join(parts)}"
-        if first and broken:
-            rest = ", ".join(broken)
-            return f"NOT COMPLIANT: {', '.join(first)}; and, perhaps because of it, {rest}"
         if failed:
-            return f"NOT COMPLIANT: {', '.join([*first, *broken])}"
+            text = f"NOT COMPLIANT: {', '.join(first or broken)}"
+            if first and broken:
+                text += f"; and, perhaps because of it, {', '.join(broken)}"
+            if missed := [result.detail for result in failed if not result.is_reached]:
+                reason = missed[-1].removeprefix(NOT_REACHED)
+                text += f"; {len(missed)} of {len(self.rules)} rules not reached: {reason}"
+            return text
         if not self.is_compliant:
             return "NOT COMPLIANT: no rule was judged"
         counts = {
@@ -171,41 +164,6 @@ class Report:
         )
         verdict = f"{self.part or 'COMPLIANT'} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
-
-    def _not_tested(self, width: int) -> list[str]:
-        lines = []
-        for absence, reason in REASONS.items():
-            head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
-            if ids:
-                lines += textwrap.wrap(
-                    ", ".join(ids),
-                    width,
-                    initial_indent=head,
-                    subsequent_indent=" " * len(head),
-                    break_on_hyphens=False,
-                )
-        return lines
-
-    def as_markdown(self) -> str:
-        """Return the report as a table that a project can put in its documentation."""
-        title = f"`{self.backend}`" + (f" with `{self.model}`" if self.model else "")
-        rows = []
-        for rule in self.rules:
-            detail = f" *{rule.detail}*" if rule.detail else ""
-            text = f"{rule.sentence}{detail}".replace("|", "\\|")
-            rows.append(f"| {rule.id} | {rule.outcome} | {text} |")
-        return "\n".join(
-            [
-                f"### {title}",
-                "",
-                f"{self.distribution} {self.version}, suite {self.suite}: **{self.summary}**",
-                "",
-                "| Rule | Outcome | |",
-                "|---|---|---|",
-                *rows,
-                "",
-            ]
-        )
 
 
 def judge_all(
@@ -257,7 +215,7 @@ def _judge(
     )
     reached = [each for each in failed if not each.detail.startswith(NOT_REACHED)]
     outcome: Outcome
-    absence: Absence | None = None
+    absence: Absence | None = None  #: why it is n/a
     if reached and deviation is not None:
         outcome, detail = "deviation", deviation
     elif failed:

@@ -50,21 +50,16 @@ class RuleTest:
 
 @attrs.frozen(kw_only=True)
 class TestOutcome:
-    """
-    The outcome of one test of a rule.
-
-    `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
-    test that a hang or a crash kept from running fails, and its detail begins with NOT_REACHED.
-    """
+    """The outcome of one test of a rule."""
 
     __test__ = False  # not collected by pytest, whatever imports it
 
     rule: str
     test: str
     status: Status
-    detail: str = ""
-    explanation: str = ""
-    absence: Absence = "not testable"
+    detail: str = ""  #: one line, which begins with NOT_REACHED if a hang or a crash came before
+    explanation: str = ""  #: the full text of a failure
+    absence: Absence = "not testable"  #: the kind of an n/a
     is_first: bool = False
 
     @classmethod
@@ -77,11 +72,7 @@ RULES: dict[str, RuleTest] = {}  #: the first test of each rule, whose sentence 
 
 
 def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _Test]:
-    """
-    Declare a test of the rule *rule_id*; its docstring is the contract's sentence.
-
-    The *declaration* is that of RuleTest, from `since` on.
-    """
+    """Declare a test of *rule_id* by its docstring; see RuleTest for the *declaration*."""
 
     def declare(test: _Test) -> _Test:
         sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())

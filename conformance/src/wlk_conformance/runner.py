@@ -38,36 +38,30 @@ def judge(
     note: Callable[[TestOutcome], None],
 ) -> TestOutcome:
     """
-    Run *test* and return its outcome, see `examine`.
+    Run *test* on *under_test* and return its outcome, whatever it raises but Ctrl-C.
 
     *note* gets each violation that is found in it as soon as it is known, and the outcome.
     """
 
     def take_findings() -> None:
-        for finding in findings(declared, under_test):
+        for finding in _findings(declared, under_test):
             note(finding)
 
     under_test.at_finding = take_findings
-    outcome = examine(declared, test, under_test)
-    take_findings()
-    note(outcome)
-    return outcome
-
-
-def examine(
-    declared: RuleTest, test: Callable[[BackendUnderTest], None], under_test: BackendUnderTest
-) -> TestOutcome:
-    """Run *test* on *under_test* and return its outcome; never raises what a backend raises."""
     reason = reason_to_skip(declared, under_test)
     if reason is not None:
-        return TestOutcome.of(declared, "n/a", str(reason), absence=reason.absence)
-    try:
-        _run(declared, test, under_test)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
-        return _outcome_of(error, declared, under_test)
-    return TestOutcome.of(declared, "pass", "; ".join(under_test.notes))
+        outcome = TestOutcome.of(declared, "n/a", str(reason), absence=reason.absence)
+    else:
+        try:
+            _run(declared, test, under_test)
+            outcome = TestOutcome.of(declared, "pass", "; ".join(under_test.notes))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
+            outcome = _outcome_of(error, declared, under_test)
+        take_findings()
+    note(outcome)
+    return outcome
 
 
 def _run(
@@ -97,7 +91,7 @@ def _run(
     under_test.started += [(child, declared) for child in children() - processes]
 
 
-def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutcome]:
+def _findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutcome]:
     """
     Return the violations that monitors found in the test that ran last, one outcome for each rule.
 
@@ -106,19 +100,17 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
     """
     outcomes = []
     for violation in under_test.violations:
-        advice = violation.advice
-        if (violation.rule, bool(advice)) in under_test.found:
+        rule, advice = violation.rule, violation.advice
+        if (rule, bool(advice)) in under_test.found:
             continue
-        under_test.found |= {(violation.rule, False), (violation.rule, bool(advice))}
+        under_test.found |= {(rule, False), (rule, bool(advice))}
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
+        monitor = attrs.evolve(RULES[rule], name=f"monitor of {rule}")
         # What a monitor found is repeated by the test in which it was found, or by the session.
         repeated = "" if advice else declared.id
-        outcome = _failed(
-            RULES[violation.rule], detail, under_test, after=advice, repeated=repeated
-        )
-        outcomes.append(attrs.evolve(outcome, test=f"monitor of {violation.rule}"))
+        outcomes.append(_failed(monitor, detail, under_test, after=advice, repeated=repeated))
     return outcomes
 
 
@@ -130,7 +122,7 @@ def leaked_processes(under_test: BackendUnderTest) -> list[TestOutcome]:
         return []
     under_test.violations[:] = [Violation("LIFE-10", left_running(leaked))]
     end_children(leaked)
-    return findings(started[leaked[0]], under_test)
+    return _findings(started[leaked[0]], under_test)
 
 
 def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:

@@ -28,11 +28,9 @@ class SupportsEngineCalls(Protocol):
     calls pass through the `EngineCalls` that it hands to its functions.  A backend of another make
     has an `EngineCalls` of its own and runs its model through ``engine_calls.wrap(...)``.
 
-    The suite sets its `intercept`, see `EngineFaults`.  The rules ERR fail chosen calls, before the
-    engine runs and after it.  The rules on threads hold the engine, which must not be called with a
-    lock held that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
-    LocalAgreement and AlignAtt as they are, those of any other recognizer by the function that
-    ``engine_calls.wrap(..., cut=...)`` was given.
+    The suite sets its `intercept`, see `EngineFaults`.  The engine must not be called with a lock
+    held that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
+    LocalAgreement and AlignAtt as they are, others by ``engine_calls.wrap(..., cut=...)``.
     """
 
     @property
@@ -50,11 +48,7 @@ class SupportsCodedAudio(Protocol):
 
 @runtime_checkable
 class SupportsDeclaration(Protocol):
-    """
-    A backend that knows only once it is loaded what its streams can do, as one at a server.
-
-    The rules then test what it declares, in place of what its plugin declares for any server.
-    """
+    """A backend whose declaration is known once it is loaded, as one at a server."""
 
     def declared(self) -> BackendSpec:
         """Return the declaration of this loaded backend."""
@@ -66,15 +60,12 @@ class SupportsHabits(Protocol):
     """
     A backend that reads coded audio and imitates habits of models, those of HABITS that are set.
 
-    Each takes some words for later ones of the vocabulary, which begins again after its end.
-
-    - One that changes its mind takes a word that the end of its audio cuts off for the next one.
-      If its hypotheses are compared with each other, it takes a word that ended less than
-      RECENT_SECONDS before the end for the one after that.
-    - One that stays undecided takes every word for the third after it, in every second hypothesis,
-      if its hypotheses are compared with each other.
-    - One that moves times gives a word other times in each call, at most MOVED_SECONDS away from
-      those of its audio.
+    - One that changes its mind takes a word that the end of its audio cuts off for the next one of
+      the vocabulary, and, if its hypotheses are compared with each other, a word that ended less
+      than RECENT_SECONDS before the end for the one after that.
+    - One that stays undecided takes every word for the third after it, in every second hypothesis
+      of a stream that compares them.
+    - One that moves times gives a word other times in each call, MOVED_SECONDS away at most.
     """
 
     habits: frozenset[str]

@@ -97,11 +97,7 @@ def _command(child: psutil.Process) -> str:
 
 @contextmanager
 def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
-    """
-    Refuse every connection and name lookup of this process; yields the attempts.
-
-    With `is_lost` the connections that are open fail as well.
-    """
+    """Refuse every connection and name lookup, open ones too if `is_lost`; yields the attempts."""
     attempts: list[str] = []
 
     def refuse(*args: Any, **_kwargs: Any) -> NoReturn:

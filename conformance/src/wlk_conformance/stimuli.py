@@ -45,9 +45,8 @@ class Stimulus:
     """
     Audio, the words spoken in it (seconds from its start) and how to make it again.
 
-    For a model that is not a `digits` checkpoint these are the words of the script.  No rule of the
-    contract tier demands that such a model recognises them.  A recording of open words is one
-    `Word` with all of its text, because the times of its single words are not known.
+    A recording of open words is one `Word` with all of its text, because the times of its single
+    words are not known.
     """
 
     audio: NDArray[np.float32]
@@ -81,12 +80,7 @@ class Stimulus:
 
 @attrs.frozen(kw_only=True)
 class Manner:
-    """
-    How words are spoken, drawn from `seed`.
-
-    `gap` is the range of the pauses between them, `lead` and `tail` the silence around them, in
-    seconds.  `digits` fixes the words.
-    """
+    """How words are spoken: pauses between them and silence around them, in seconds."""
 
     seed: int = 0
     gap: tuple[float, float] = (0.1, 0.3)
@@ -220,11 +214,7 @@ def choose_speech_source(
     digit_models: Collection[str] = ("digits",),
     words: str | None = None,
 ) -> SpeechSource:
-    """
-    Return coded audio for a scripted engine, and digits for any other model.
-
-    *words* is "digits" for a model that recognises them, or a folder of recordings to use instead.
-    """
+    """Return coded audio for a scripted engine, else digits or the recordings in *words*."""
     if isinstance(backend, SupportsCodedAudio):
         return CodedSpeech(vocabulary=backend.vocabulary)
     if words not in (None, "digits"):

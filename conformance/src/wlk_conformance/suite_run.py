@@ -46,6 +46,7 @@ TICK = 0.1  # seconds between two reads of the events
 GRACE = 30.0  # seconds more while no call runs, or the model is loaded
 STACKS = 5.0  # seconds in which a process that hangs prints its stacks
 LINES = 14  # shown of what the process printed last
+STOPS = 3  # calls that hang or end the process, after which the run does not go on
 #: Frames of what runs the tests, and a line without interest.
 RUNNER = re.compile(
     r'  File "(<frozen |.*[/\\](wlk_conformance|threading\.py)\b)|Extension modules:'
@@ -53,25 +54,24 @@ RUNNER = re.compile(
 
 
 def work(folder: Path) -> None:
-    """Run what `run_suite` chose in this process, and write to *folder* what happens."""
+    """Run the tests that `run_suite` chose and that have not begun; *folder* has what happens."""
     faulthandler.enable()
     under_test = find_backend(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
     under_test.replays = REPLAYS
     under_test.calls = Calls(folder / CALLS)
     suite = BackendConformance()
-
-    def log(**event: Any) -> None:  # on disk before the next thing happens
-        with (folder / EVENTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+    begun = {event.get("begin") for event in _events(folder)}  # in processes before this one
 
     def note(outcome: TestOutcome) -> None:
-        log(end=attrs.asdict(outcome))
+        _log(folder, end=attrs.asdict(outcome))
 
     for declared, test in rule_tests(BackendConformance):
-        log(begin=declared.name, rule=declared.id)
+        if declared.name in begun:
+            continue
+        _log(folder, begin=declared.name, rule=declared.id)
         judge(declared, partial(test, suite), under_test, note)
         if under_test.refusal is not None:
-            log(refusal=str(under_test.refusal))
+            _log(folder, refusal=str(under_test.refusal))
             return
     under_test.close()
     for outcome in leaked_processes(under_test):
@@ -90,10 +90,10 @@ def run_suite(
     """
     Run the suite on an installed backend in a subprocess; return the report and its explanations.
 
-    A run that hangs, crashes or is killed is reported all the same: the call in which it ended
-    fails its rule, and the rules that were not reached fail with it.  `replay` is a file with one
-    session to play instead of everything.  Each failure that no deviation covers is explained,
-    causes of others first.
+    A call that hangs or ends the process fails its rule, and the run goes on with the next test in
+    a new process.  After STOPS of them the rules that were not reached fail.  `replay` is a file
+    with one session to play instead of everything.  Each failure that no deviation covers is
+    explained, causes of others first.
 
     A backend that is not installed, is broken or cannot be loaded raises BackendUnavailable; an
     unknown option or rule, a wrong value and a file without a session raise OptionError.
@@ -105,14 +105,26 @@ def run_suite(
     with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
         folder = Path(name)
         (folder / CHOSEN).write_text(json.dumps(chosen), encoding="utf-8")
-        ended = _watch(folder, time_limit, progress)
+        for _ in range(STOPS):
+            ended = _watch(folder, time_limit, progress)
+            missing = _missing(folder)
+            if not ended:
+                break
+            for outcome in _stopped(under_test, missing[:1], ended, folder):
+                _log(folder, end=attrs.asdict(outcome))
+            if not missing:
+                break
         events = _events(folder)
         if "refusal" in events[-1]:
             raise BackendUnavailable(events[-1]["refusal"])
         outcomes = [TestOutcome(**event["end"]) for event in events if "end" in event]
-        done = {outcome.test for outcome in outcomes}
-        missing = [t for t, _ in rule_tests(BackendConformance) if t.name not in done]
-        outcomes += _unfinished(under_test, missing, ended, folder)
+        for test in _missing(folder):
+            reason = reason_to_skip(test, under_test)
+            if reason is None:
+                detail = f"{NOT_REACHED}{STOPS} calls hung or crashed"
+                outcomes.append(TestOutcome.of(test, "fail", detail))
+            else:
+                outcomes.append(TestOutcome.of(test, "n/a", str(reason), absence=reason.absence))
     deviations = under_test.spec.deviations
     explanations = [
         outcome.explanation
@@ -124,6 +136,7 @@ def run_suite(
 
 def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], None] | None) -> str:
     """Wait for the run to end, or end it where no call returns; return how, "" for well."""
+    (folder / CALLS).unlink(missing_ok=True)  # of the process before
     with (folder / PRINTED).open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
             # -P, because a numpy.py in the current directory is not numpy
@@ -162,38 +175,29 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
     return f"the process ended with status {status}" if status else ""
 
 
-def _unfinished(
-    under_test: BackendUnderTest, missing: Sequence[RuleTest], ended: str, folder: Path
+def _stopped(
+    under_test: BackendUnderTest, running: Sequence[RuleTest], ended: str, folder: Path
 ) -> Iterator[TestOutcome]:
-    """Yield the outcome of the call that *ended* the run, and of the tests that are *missing*."""
-    stop = None
-    if ended:
-        running = CallRecord.read(folder / CALLS)
-        printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace")
-        if missing:
-            stop = stopped(missing[0], ended, running, printed)
-        else:  # LIFE-10: it crashed in its exit
-            close = attrs.evolve(RULES["LIFE-10"], name="exit of the process")
-            ended = f"after the last test, when the backend had been closed, {ended}"
-            stop = stopped(close, ended, CallRecord(0), printed)
-        if missing and missing[0].name == SESSIONS_TEST:
-            replay = stopped_session(REPLAYS, under_test, action=running.action)
+    """Yield the outcome of the call that *ended* the process, and of the test *running* in it."""
+    call = CallRecord.read(folder / CALLS)
+    printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace")
+    if not running:  # LIFE-10: it crashed in its exit
+        close = attrs.evolve(RULES["LIFE-10"], name="exit of the process")
+        ended = f"after the last test, when the backend had been closed, {ended}"
+        yield stopped(close, ended, CallRecord(0), printed)
+    for test in running:
+        stop = stopped(test, ended, call, printed)
+        if test.name == SESSIONS_TEST:
+            replay = stopped_session(REPLAYS, under_test, action=call.action)
             stop = attrs.evolve(stop, explanation=f"{stop.explanation}\n{replay}".strip())
         yield stop
-        ended = f"{ended.partition(':')[0]} in {stop.rule}"
-    for test in missing:
-        if (reason := reason_to_skip(test, under_test)) is not None:
-            yield TestOutcome.of(test, "n/a", str(reason), absence=reason.absence)
-        elif stop is None or stop.test != test.name:
-            yield TestOutcome.of(test, "fail", f"{NOT_REACHED}{ended}")
+        if stop.test != test.name:
+            detail = f"{NOT_REACHED}{ended.partition(':')[0]} in {stop.rule}"
+            yield TestOutcome.of(test, "fail", detail)
 
 
 def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
-    """
-    Return the failure of the rule that the call *running* broke, by which a process *ended*.
-
-    It is the rule of the test *declared* if no call ran.  *printed* is what the process printed.
-    """
+    """Return the failure of the call *running*, else of *declared*, when a process *ended*."""
     is_session = declared.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
     broken = RULES[RULES_OF_CALLS.get(running.call, declared.id)]
@@ -209,6 +213,12 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     return TestOutcome.of(attrs.evolve(broken, name=test), "fail", detail, explanation=explanation)
 
 
+def _log(folder: Path, **event: Any) -> None:
+    """Add an event, on disk before the next thing happens."""
+    with (folder / EVENTS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(event) + "\n")
+
+
 def _events(folder: Path) -> list[dict[str, Any]]:
     """Return the events so far, an empty one first; the last line may be incomplete."""
     try:
@@ -216,6 +226,12 @@ def _events(folder: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         lines = []
     return [{}, *map(json.loads, lines)]
+
+
+def _missing(folder: Path) -> list[RuleTest]:
+    """Return the tests without an outcome, in their order."""
+    done = {event["end"]["test"] for event in _events(folder) if "end" in event}
+    return [test for test, _ in rule_tests(BackendConformance) if test.name not in done]
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:

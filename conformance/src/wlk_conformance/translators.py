@@ -13,8 +13,6 @@ from wlk_core.session import Commit, Failure, Session, Translation
 from wlk_core.tokens import ASRToken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from wlk_core.plugins import Translator
     from wlk_core.session import Event
     from wlk_core.tokens import TranslatedText
@@ -33,19 +31,12 @@ class TranslatorConformance:
         class TestOpus(TranslatorConformance):
             translator = "opus-mt"
             options = {"source_language": "en", "target_language": "de"}
-
-    Attributes:
-        translator: the name of an installed translator; or override `open`.
-        model: the model to load, None for the spec's default.
-        options: options of the translator, by name.
-        utterances: texts in the language that is translated.
-
     """
 
-    translator: ClassVar[str] = ""
-    model: ClassVar[str | None] = None
-    options: ClassVar[dict[str, Any]] = {}
-    utterances: ClassVar[tuple[str, ...]] = (
+    translator: ClassVar[str] = ""  #: the name of an installed translator; or override `open`
+    model: ClassVar[str | None] = None  #: the model to load, None for the spec's default
+    options: ClassVar[dict[str, Any]] = {}  #: of the translator, by name
+    utterances: ClassVar[tuple[str, ...]] = (  #: in the language that is translated
         "The train to the coast leaves at nine. It is late.",
         "We have two hours to wait, so let us have breakfast",
         "I would like coffee and bread.",
@@ -139,7 +130,10 @@ class TranslatorConformance:
         failures = [event.error for event in events if isinstance(event, Failure)]
 
         assert not failures, failures[0]
-        assert _commits(alone) == _commits(events)
+        expected, committed = (
+            [event for event in each if isinstance(event, Commit)] for each in (alone, events)
+        )
+        assert expected == committed
         assert any(isinstance(event, Translation) for event in events), "nothing was translated"
 
     def test_trn_09_work_does_not_grow(self) -> None:
@@ -193,7 +187,3 @@ def _session(annotators: dict[str, Any]) -> list[Event]:
         session = Session(backend.create_processor(), **annotators)
         events = [event for chunk in partition(_SPEECH, 0.5) for event in session.feed(chunk)]
         return events + session.finish()
-
-
-def _commits(events: Iterable[Event]) -> list[Commit]:
-    return [event for event in events if isinstance(event, Commit)]

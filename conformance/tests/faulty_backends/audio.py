@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import sleep
 
 import numpy as np
@@ -244,6 +245,22 @@ class InsertWaitsForStep(LockedStream):
             super().insert_audio_chunk(audio, end_time)
 
 
+@alone("IN-04")
+class GapWaitsForStep(LockedStream):
+    """Makes an insert whose end time shows a gap wait for the end of a running step."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        with self.lock if ahead(self, audio, end_time) > EPS else nullcontext():
+            super().insert_audio_chunk(audio, end_time)
+
+
+@in_sessions("IN-04")
+class GapWaitsForFlush(GapWaitsForStep):
+    """Makes an insert whose end time shows a gap wait for the end of a flush, and not of a step."""
+
+    held = ("start_silence", "is_last")
+
+
 @in_sessions("IN-04")
 class InsertWaitsForFlush(InsertWaitsForStep):
     """Makes an insert wait for the end of a flush, and not of a step."""
@@ -300,6 +317,18 @@ class LosesWordAfterLongQuiet(FaultyStream):
                 kept.append(token)
             self.end = token.end
         return emission.replace(committed=tuple(kept))
+
+
+@alone("IN-05")
+class LosesWordAfterFourMinutes(LosingStream):
+    """Loses the first word after 240 s of audio, where the session of its engine is renewed."""
+
+    is_renewed = False
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        if not self.is_renewed and self.stream.stats.audio_seconds > 240:
+            self.is_due = self.is_renewed = True
 
 
 @by_tests("IN-05")

@@ -15,7 +15,7 @@ import attrs
 from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.report import judge_all
 from wlk_conformance.rules import SUITE_VERSION, rule_tests
-from wlk_conformance.runner import examine, findings
+from wlk_conformance.runner import judge
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load as load_scripted
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
@@ -328,10 +328,10 @@ def outcomes(under_test, *, rule=None):
     try:
         for declared, test in rule_tests(BackendConformance):
             if rule in (None, declared.id):
+                found = []
                 with redirect_stdout(io.StringIO()):
-                    outcome = examine(declared, partial(test, suite), under_test)
-                    found = findings(declared, under_test)
-                yield from (outcome, *found)
+                    judge(declared, partial(test, suite), under_test, found.append)
+                yield from found
     finally:
         under_test.close()
 

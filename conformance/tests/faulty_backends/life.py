@@ -24,6 +24,7 @@ from wlk_core import ASRToken, Emission
 from wlk_core.errors import StreamClosed
 
 CONTEXT = 75.0  # seconds after which a faulty model reaches its limit
+CONTEXT_WORDS = 150
 PREFIX = (ASRToken(0.0, 0.0, "you", 1.0),)
 
 
@@ -264,7 +265,7 @@ class LosesWordAfterIsLast(FaultyStream):
 
 @alone("LIFE-08")
 class LosesWordAtContextLimit(FaultyStream):
-    """Loses the word at which the context of the model is full, in a stream without a flush."""
+    """Loses the word at which a context of many words is full, in a stream without a flush."""
 
     is_past = False
 
@@ -273,7 +274,7 @@ class LosesWordAtContextLimit(FaultyStream):
             self.is_past = True
         kept = []
         for token in emission.committed:
-            if self.is_past or token.start <= CONTEXT:
+            if self.is_past or token.start <= CONTEXT or self.words < CONTEXT_WORDS:
                 kept.append(token)
             else:
                 self.is_past = True
@@ -397,6 +398,26 @@ class ClosesSlowly(FaultyStream):
         if not self.backend.marks.setdefault("waited", []):
             self.backend.marks["waited"].append(True)
             sleep(5.1)
+        self.stream.close()
+
+
+@alone("LIFE-10")
+class CloseWaitsForRetry(FaultyStream):
+    """Waits in close for the retry of a call that failed, once on a backend."""
+
+    is_owed = False
+
+    def begin(self):
+        self.backend.marks.setdefault("waits", 0)
+
+    def failed(self, error, call):
+        self.is_owed = True
+        raise error
+
+    def close(self):
+        if self.is_owed and not self.backend.marks["waits"]:
+            self.backend.marks["waits"] += 1
+            sleep(5.5)
         self.stream.close()
 
 

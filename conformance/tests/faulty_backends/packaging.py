@@ -13,8 +13,9 @@ from faulty_backends.base import (
     in_sessions,
 )
 from faulty_backends.plugins import FRAMED
-from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_core.errors import ModelNotFoundError
+from wlk_core.standard_options import PROMPT
 
 FEW = frozenset({"hypothesis", "word-times", "speaker-turns"})
 
@@ -104,6 +105,13 @@ def ignores_its_tick(backend, arguments):
     """Checks tick_seconds and never passes it on."""
     ScriptedBackend.create_processor(backend, **arguments).close()
     arguments.pop("tick_seconds", None)
+    return arguments
+
+
+@alone("PKG-04", on="taken", spec={"options": (*SCRIPTED_SPEC.options, PROMPT)})
+def ignores_its_prompt(backend, arguments):
+    """Accepts a prompt and never passes it on."""
+    arguments.pop("prompt", None)
     return arguments
 
 

@@ -212,6 +212,16 @@ class SharesItsLanguage(FaultyStream):
         return each(emission, lambda token: edit(token, detected_language=language))
 
 
+@alone("ISO-05", on="taken")
+def keeps_language_it_was_switched_to(backend, arguments):
+    """Leaves its engine in a second language for the next stream, if that names none."""
+    marks, language = backend.marks, arguments.get("language")
+    before, switched = marks.get("language"), marks.get("switched")
+    marks["language"] = language
+    marks["switched"] = language if (before, language) == ("en", "de") else None
+    return {**arguments, "language": switched if language is None else language}
+
+
 @by_tests("ISO-05")
 def language_of_the_other_caller(stream, emission, call):
     """Reports the language of the stream that was called before, where that is another one."""

@@ -118,6 +118,8 @@ for listed, name, spell, sentence in (
     (by_tests, "NormalisesText", lambda text: unicodedata.normalize("NFKC", text),
      "Commits text in NFKC."),
     (by_tests, "FoldsCase", str.lower, "Commits text in lower case."),
+    (in_sessions, "StripsPunctuation", lambda text: text.rstrip(".,!?") or text,
+     "Strips punctuation from the end of a word."),
     (by_tests, "CutsLongWords", lambda text: text[:24],
      "Commits 24 characters of each word at most."),
 ):  # fmt: skip

@@ -11,6 +11,7 @@ from faulty_backends.base import (
     each,
     edit,
     edited,
+    end_of,
     in_sessions,
     without,
 )
@@ -105,6 +106,12 @@ class HidesLongBacklog(FaultyStream):
         return emission
 
 
+@alone("TIME-03", on="changed")
+def reports_inserted_audio_as_processed(stream, emission, call):
+    """Reports all audio that was inserted as processed, decoded or not."""
+    return emission.replace(processed_up_to=end_of(stream))
+
+
 @in_sessions("TIME-03")
 def stable_goes_back(stream, emission, call):
     """Reports an earlier stable time at the third flush."""
@@ -167,6 +174,23 @@ class SpreadsWords(FaultyStream):
                 emission = edited(emission, index, start=token.start - 0.15)
             self.end = token.end
         return emission.replace(stable_up_to=0.0)
+
+
+@alone("TIME-05")
+class KeepsHalfPrecisionTimes(FaultyStream):
+    """Keeps the times within an utterance as float16, from 200 s on, where they are 0.1 s off."""
+
+    def changed(self, emission, call):
+        """Report no time as stable."""
+        if not self.silences:
+            emission = each(emission, lambda token: edit(token, start=rounded, end=rounded))
+        return emission.replace(stable_up_to=0.0)
+
+
+def rounded(seconds):
+    """Return *seconds* in half precision, and not later."""
+    half = np.float16(seconds) if seconds > 200 else seconds
+    return float(half if half <= seconds else np.nextafter(half, np.float16(0)))
 
 
 @by_tests("TIME-05")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from hashlib import blake2b
+from itertools import count
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import attrs
@@ -11,11 +12,10 @@ import numpy as np
 
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.scripted.native import (
+    DecoderState,
     NativeRecognizer,
     cut_step,
-    decode_pieces,
     decode_step,
-    split_word,
 )
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.seams import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_conformance.scripted.native import DecoderState, Piece
     from wlk_conformance.testing.coded_audio import DetectedToken
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
@@ -72,16 +71,16 @@ def _aligned_word(
     Frames jitter as attention does, drawn from *seed*, and lie within the *samples* samples of the
     buffer, which begins at sample *first_sample* of the utterance.
     """
-    pieces = split_word(text)
+    pieces = max(2, len(text.encode()) // 2)
     last_frame = max(0, -(-samples // FRAME_SAMPLES) - 1)
     frames: list[int] = []
-    for sample in np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist():
+    for sample in np.linspace(token.start, token.end - 1, pieces).astype(int).tolist():
         frame = sample // FRAME_SAMPLES + _jitter(token.id, first_sample + sample, seed=seed)
         frames.append(min(max(0, frame), last_frame))
     return AlignedWord(
         min(frames) * FRAME_SECONDS,
         (max(frames) + 1) * FRAME_SECONDS,
-        decode_pieces(piece.data for piece in pieces),
+        text,
         1.0,
         frames=tuple(frames),
     )
@@ -112,15 +111,15 @@ class ScriptedEngine:
         return [request() for request in requests]
 
     def transcribe(
-        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None, number: int = 0
     ) -> Hypothesis:
-        """Return the words of *audio*, as LocalAgreement needs them."""
+        """Return the words of *audio*, hypothesis *number* of its stream, for LocalAgreement."""
         del prompt  # a script already has its text
         words = tuple(
             Word(
                 self._moved(token, token.start, samples=len(audio)),
                 self._moved(token, token.end, samples=len(audio)),
-                self._undecided_spelling(token, samples=len(audio)),
+                self._spelling(token, samples=len(audio), number=number),
                 1.0,
             )
             for token in self._tokens(audio)
@@ -146,6 +145,12 @@ class ScriptedEngine:
     ) -> AlignedHypothesis:
         """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
         del remainder_samples, prompt, is_last  # a script already has its text
+        tokens, count = self._tokens(audio), len(context)
+        if context and tokens:
+            # A cut may have left too little of the first word to be detected.  Then the first token
+            # lies after that word.
+            middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
+            count -= middle > context[0].end
         words = tuple(
             _aligned_word(
                 token,
@@ -154,7 +159,7 @@ class ScriptedEngine:
                 samples=len(audio),
                 seed=len(audio) if MOVES_TIMES in self.habits else 0,
             )
-            for token in _after(context, self._tokens(audio))
+            for token in tokens[count:]
         )
         forced = sum(len(word.frames) for word in context)
         pieces = sum(len(word.frames) for word in words)
@@ -166,26 +171,24 @@ class ScriptedEngine:
         )
         return AlignedHypothesis(words=words, language=language or "en", work=work)
 
-    def decode_step(
-        self, audio: NDArray[np.float32], state: DecoderState
-    ) -> tuple[tuple[Piece, ...], DecoderState]:
+    def decode_step(self, audio: NDArray[np.float32], state: DecoderState) -> DecoderState:
         """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
         return decode_step(audio, state, self.vocabulary)
 
-    def _spelling(self, token: DetectedToken, *, samples: int, later: int = 0) -> str:
-        """Return the word of *token* in a buffer of *samples* samples, or one that is *later*."""
-        if CHANGES_ITS_MIND in self.habits and token.end == samples:
-            later += 1
-        return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
+    def _spelling(self, token: DetectedToken, *, samples: int, number: int | None = None) -> str:
+        """
+        Return the word of *token* in a buffer of *samples* samples, or a later one by habit.
 
-    def _undecided_spelling(self, token: DetectedToken, *, samples: int) -> str:
-        """Return the same of a hypothesis that another one has to agree with."""
-        later, recent = 0, RECENT_SECONDS * SAMPLE_RATE
-        if CHANGES_ITS_MIND in self.habits and 0 < samples - token.end < recent:
+        *number* is that of a hypothesis which another one has to agree with.
+        """
+        later, rest = 0, (samples - token.end) / SAMPLE_RATE
+        if CHANGES_ITS_MIND in self.habits and not rest:
+            later = 1
+        elif CHANGES_ITS_MIND in self.habits and number is not None and rest < RECENT_SECONDS:
             later = 2
-        if STAYS_UNDECIDED in self.habits and samples // SAMPLE_RATE % 2:
+        if STAYS_UNDECIDED in self.habits and number is not None and number % 2:
             later += 3
-        return self._spelling(token, samples=samples, later=later)
+        return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
 
     def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
         """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""
@@ -201,20 +204,6 @@ class ScriptedEngine:
             if token.id <= len(self.vocabulary)
             and token.end - token.origin >= _HALF_CELL > token.start - token.origin
         ]
-
-
-def _after(context: tuple[AlignedWord, ...], tokens: list[DetectedToken]) -> list[DetectedToken]:
-    """
-    Return the tokens after the words of *context*, which the audio begins with.
-
-    A cut may have left too little of the first word to be detected.  Then the first token lies
-    after that word.
-    """
-    count = len(context)
-    if context and tokens:
-        middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
-        count -= middle > context[0].end
-    return tokens[count:]
 
 
 class ScriptedBackend(LoadedBackend[ScriptedEngine]):
@@ -292,7 +281,14 @@ def open_stream(
             tick_seconds=tick_seconds,
             buffer_seconds=BUFFER_SECONDS,
         )
-    transcribe = _engine_call(engine, calls, engine.transcribe)
+    numbers = count()  # of the hypotheses of this stream
+
+    def transcribe_next(
+        audio: NDArray[np.float32], *, prompt: str, language: str | None
+    ) -> Hypothesis:
+        return engine.transcribe(audio, prompt=prompt, language=language, number=next(numbers))
+
+    transcribe = _engine_call(engine, calls, transcribe_next)
     if config.policy == "long-form":
         return partial(LongFormRecognizer, transcribe, language=language)
     return partial(
@@ -310,11 +306,7 @@ def _engine_call(
     *,
     cut: Callable[[R, float], R] | None = None,
 ) -> Callable[P, R]:
-    """
-    Return *function* as an engine call.
-
-    Where the spec declares batching, calls of several streams are taken together.
-    """
+    """Return *function* as an engine call, which is batched where the spec declares it."""
     if not calls.is_batching:
         return calls.wrap(function, cut=cut)
     answer: Callable[[Callable[[], R]], R] = calls.wrap_batch(engine.run, cut=cut)

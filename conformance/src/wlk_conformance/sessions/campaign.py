@@ -166,11 +166,7 @@ class Campaign:
                     yield attrs.evolve(found, twin=twin)
 
     def _leaked_processes(self, before: frozenset[psutil.Process]) -> Iterator[Violation]:
-        """
-        Yield LIFE-10 for forked copies of the suite, and for children, which are ended.
-
-        Children of a backend that is not closed yet may belong to it; see `examine`.
-        """
+        """Yield LIFE-10 for forked copies, and for children where no open backend owns them."""
         if call := self._under_test.calls.take_copies():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
         if self._profile.is_coded and (leaked := remaining(before, grace=self._child_grace)):
@@ -239,8 +235,7 @@ def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
     for thread in set(threading.enumerate()) - threads:
         thread.join(max(0.0, limit - monotonic()))
     if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
-        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-        text = f"threads are alive after every stream was closed: {names[:NAMES]}{more}"
+        text = f"{len(names)} threads are alive after every stream was closed: {names[:NAMES]}"
         yield Violation("LIFE-10", text)
     if _open_files() > files:
         gc.collect()

@@ -78,6 +78,7 @@ LONG: Mapping[str, Theme] = {
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
             7200.25)  # fmt: skip
 END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 3600.0, -0.021, -0.5)
+HELD_OFFSETS = (None, None, 0.0, 1.0)  # of a chunk inserted while a call is held
 TURN_STARTS = (-2.0, -0.3, 0.0, 0.0, 0.0, 0.4, 2.5)  # seconds from the end of the audio
 FAR_STARTS = (-60.0, -20.0, -8.0, -4.0, -3.1, 6.0, 30.0)
 SPEAKERS: tuple[int | str, ...] = (0, 1, 2, "anna", "bert")
@@ -88,9 +89,15 @@ LONG_QUIET_CELLS = (300, 300, 450, 800)  # of 80 ms: 24 to 64 s of zeros
 QUIET_CHUNKS = (8000, 16_000, 80_000, 320_000)
 FORMS = ("read-only", "strided", "reversed", "reused")
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
-READ_AFTER = frozenset(
-    {"insert", "process", "drain", "start_silence", "end_silence", "is_last", "new_speaker"}
-)
+READ_AFTER = {
+    "insert",
+    "process",
+    "drain",
+    "start_silence",
+    "end_silence",
+    "is_last",
+    "new_speaker",
+}
 SLOW = 0.4  # of the seconds, for engines that take time
 MANY_STREAMS = 4  # from which on each of them has half as many
 SHORTEST = 3.0  # seconds of a stream
@@ -276,7 +283,7 @@ class _Draw:
         elif self._chance(0.8):
             actions.append(self._exclusive("process"))
         events: tuple[tuple[float, Callable[[], list[Action]]], ...] = (
-            (theme.reads, lambda: [self._read(choice((1, 2, 7)))]),
+            (theme.reads, self._read),
             (theme.refusals, lambda: [Action(do="refuse", bad=choice(list(BAD)))]),
             (theme.pauses, self._pause),
             (theme.flushes, self._flush),
@@ -289,8 +296,9 @@ class _Draw:
                 actions += make()
         return actions
 
-    def _read(self, times: int) -> Action:
-        return Action(do="read", times=times, is_threaded=self._threads())
+    def _read(self) -> list[Action]:
+        times = self._choice((1, 2, 7))
+        return [Action(do="read", times=times, is_threaded=self._threads())]
 
     def _flush(self) -> list[Action]:
         flush = self._exclusive(self._choice(("start_silence", "is_last")))
@@ -362,7 +370,8 @@ class _Draw:
         if profile.has_faults and self._chance(theme.faults):
             return Action(do=do, faults=self._choice(FAULTS), is_after=self._chance(0.5))
         if profile.has_faults and profile.may_thread and self._chance(theme.holds):
-            insert = Action(do="insert", samples=self._choice(USUAL))
+            samples, end_offset = self._choice(USUAL), self._choice(HELD_OFFSETS)
+            insert = Action(do="insert", samples=samples, end_offset=end_offset)
             read = Action(do="read", times=2)
             is_read_only = do in FLUSHES and self._chance(0.3)
             return Action(do=do, inner=(read,) if is_read_only else (read, insert))

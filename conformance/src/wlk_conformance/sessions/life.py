@@ -53,11 +53,7 @@ class StreamClock:
         return StreamClock(self.samples + samples, silence, pauses)
 
     def gap_before(self, samples: int, end_time: float | None) -> float:
-        """
-        Return the silence before a chunk of *samples* that should end at *end_time*.
-
-        It is 0 for a difference of up to EPS, and negative for an overlap beyond it.
-        """
+        """Return the silence before a chunk that ends at *end_time*, negative for an overlap."""
         if end_time is None or not math.isfinite(end_time):
             return 0.0
         difference = end_time - (self.end + samples / SAMPLE_RATE)
@@ -73,15 +69,11 @@ class StreamClock:
 
     def audio_time(self, time: float) -> float:
         """Return *time* without the silences before it, the start of one for a time inside it."""
-        silences = (max(0.0, min(time, end) - start) for start, end, _ in self._spans())
+        silences = (max(0.0, min(time, end) - start) for start, end, _ in self.spans())
         return max(0.0, time - sum(silences))
 
-    def pause_crossed(self, start: float, end: float) -> tuple[float, float, str] | None:
-        """Return the first silence that a token lies in or across: its start, end and rule."""
-        crossed = (s for s in self._spans() if end > s[0] + EPS and start < s[1] - EPS)
-        return next(crossed, None)
-
-    def _spans(self) -> Iterator[tuple[float, float, str]]:
+    def spans(self) -> Iterator[tuple[float, float, str]]:
+        """Yield the start, the end and the rule of each silence."""
         silence = Fraction(0)
         for sample, seconds, rule in self.pauses:
             begins = silence + Fraction(sample, SAMPLE_RATE)
@@ -211,9 +203,9 @@ class CommittedTokens:
         if token.start < self._stable - ROUNDING:
             stable = f"{self._stable:.3f} s, which was stable"
             yield "TIME-03", f"{_described(token)} starts before {stable}"
-        if (pause := clock.pause_crossed(token.start, token.end)) is not None:
-            start, end, rule = pause
-            yield rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
+        for start, end, rule in clock.spans():
+            if token.end > start + EPS and token.start < end - EPS:
+                yield rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
 
     def _misdeclared(self, token: ASRToken) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with *token* whatever came before it."""

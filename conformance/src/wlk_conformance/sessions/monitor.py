@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 import math
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.calls import PROMPT
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.sessions.life import CommittedTokens, Life, Speakers
+from wlk_conformance.sessions.life import ROUNDING, CommittedTokens, Life, Speakers
 from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
 from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core import SAMPLE_RATE, Emission
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wlk_conformance.calls import CallLog, Calls
+    from wlk_conformance.sessions.life import StreamClock
     from wlk_core import Backend, BackendSpec
 
 
@@ -35,8 +38,7 @@ class _Span:
 class _Entry:
     """What was so when an exclusive call began."""
 
-    audio_time: float
-    samples: int
+    clock: StreamClock
     inserts: int
     was_closed: bool
     is_overlapped: bool
@@ -59,6 +61,11 @@ class Monitor:
         self._streams: list[MonitoredProcessor] = []
         self._running = self._entered = 0  # calls of any stream
         self._lock = threading.Lock()
+
+    @property
+    def counts_engine_calls(self) -> bool:
+        """Whether the backend has the seam that counts them."""
+        return self._engine_calls is not None
 
     def open(
         self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
@@ -244,9 +251,14 @@ class MonitoredProcessor:
         self._begin(is_reset=True)
 
     def close(self) -> None:
-        """Close; every token must still be what it was."""
+        """Close, which waits for nothing; every token must still be what it was."""
+        was_failed, is_idle, began = self._was_failed, not self._running, monotonic()
         with self._monitor.span():
             self._call("close")
+        if is_idle and (spent := monotonic() - began) > PROMPT:
+            when = " after a call that failed" if was_failed else ""
+            text = f"close(){when} took {spent:.1f} s, expected {PROMPT:g} s at most"
+            self._monitor.report(Violation("LIFE-10", text, "blocked", self.name))
         self.verify()
         self._is_closed = True
 
@@ -298,7 +310,7 @@ class MonitoredProcessor:
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
             return
-        if call == "finish" and span.made and (life.is_complete or not entry.samples):
+        if call == "finish" and span.made and (life.is_complete or not entry.clock.samples):
             rule = "LIFE-03" if life.is_complete else "LIFE-05"
             what = "a second finish" if life.is_complete else "finish without audio"
             self._violation(rule, f"{what} made {span.made} engine calls")
@@ -308,26 +320,33 @@ class MonitoredProcessor:
         has_audio = not self._is_flushed or not is_quiet
         samples, stats = life.clock.samples, self.stats
         made, tokens = span.made - span.fired, len(emission.committed)
+        is_done = is_quiet and samples and self.times.processed >= entry.clock.end - ROUNDING
+        more = made if self._monitor.counts_engine_calls else tokens
+        if is_done and more and not was_failed and call == "process_iter":
+            self._violation(
+                "TIME-03",
+                f"processed_up_to was {self.times.processed:.3f} s, the end of the audio, and the "
+                f"next process_iter made {made} engine calls and committed {tokens} tokens",
+            )
         self._take(self._counters.take(stats, call, made=made, tokens=tokens))
         if self._inserts == entry.inserts and not self._is_closed:
             self._take(self.times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))
         self._take(self._tokens.verify())
         self._take(self._tokens.take(emission, call, has_audio=has_audio))
         self._take(self._speakers.take(emission, call))
-        times = self.times.take(emission, call, before=entry.audio_time, now=life.clock.end)
+        times = self.times.take(emission, call, before=entry.clock.end, now=life.clock.end)
         self._take(times, rule="ERR-01" if span.fired else "ERR-02" if was_failed else None)
         with self._lock:
             life.is_complete = life.is_complete or call == "finish"
             if call in FLUSHES:
-                life.cuts.append(entry.samples)
+                life.cuts.append(entry.clock.samples)
                 self._is_flushed = self._is_flushed or self._inserts == entry.inserts
 
     @contextmanager
     def _entered(self) -> Iterator[_Entry]:
         with self._lock:
             entry = _Entry(
-                audio_time=self.life.clock.end,
-                samples=self.life.clock.samples,
+                clock=self.life.clock,
                 inserts=self._inserts,
                 was_closed=self._is_closed,
                 is_overlapped=self._running > 0,

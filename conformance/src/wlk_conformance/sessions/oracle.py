@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.compare import align
+from wlk_conformance.compare import align, letters
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.session import Violation
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
@@ -59,11 +59,7 @@ class ExpectedWord:
 
 
 class Oracle:
-    """
-    Judge a life of a stream by the words of its tape.
-
-    An engine with *habits*, see SupportsHabits, makes mistakes that are accepted.
-    """
+    """Judge a life of a stream by the words of its tape; *habits* excuse mistakes of its engine."""
 
     def __init__(
         self, life: Life, tape: Tape, vocabulary: Vocabulary, habits: Collection[str] = ()
@@ -78,7 +74,7 @@ class Oracle:
         tokens, expected = self._life.tokens, self._expected
         text = "".join(token.text for token in tokens)
         words = text.split()
-        if not self._vocabulary.is_split_by_spaces:
+        if not all(word.startswith(" ") for word in self._vocabulary.words):
             words = [token.text.strip() for token in tokens]
         words = _corrected(words, expected)
         if not self._life.is_complete:  # its last words may still have been held back
@@ -92,10 +88,8 @@ class Oracle:
             if index not in found and word.is_certain and self._life.is_complete
         ]
         is_wrong = missing or len(pairs) < len(words)
-        if is_wrong and "".join(spelled) == "".join(words):
-            yield Violation(
-                "COM-03", f"the words are {spelled}, the text is {text!r}", kind="spacing"
-            )
+        if is_wrong and _is_spelling(spelled, words):
+            yield Violation("COM-03", f"the words are {spelled}, the text is {text!r}", "spacing")
         elif missing:
             first = missing[0]
             yield Violation(
@@ -243,10 +237,8 @@ class Oracle:
         """
         Return which token has other spaces than those of its word, "" for none.
 
-        They follow the text *before*, which ends with the word *last*.
-
-        A word keeps its own spacing, and after a pause that of text decoded separately.  After a
-        flush without a pause either is accepted.
+        They follow the text *before*, which ends with the word *last*.  After a pause a word has
+        the spacing of text decoded separately; after a flush without one either is accepted.
         """
         pauses = [sample for sample, _, _ in self._life.clock.pauses]
         cuts = [*pauses, *self._life.cuts]
@@ -264,6 +256,12 @@ class Oracle:
                 return f"{token.text!r} follows {before[-20:]!r}, expected {expected}"
             before, last = before + token.text, [word]
         return ""
+
+
+def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether the words differ in spaces alone, or in case and punctuation alone."""
+    folded = ([letters(text).replace(" ", "") for text in texts] for texts in (expected, words))
+    return "".join(expected) == "".join(words) or next(folded) == next(folded)
 
 
 def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[ExpectedWord]:

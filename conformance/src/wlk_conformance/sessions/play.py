@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.calls import (
     LIMIT,
+    PROMPT,
     RULES_OF_CALLS,
     Calls,
     ends_within,
@@ -23,22 +24,20 @@ from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Violation, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
+from wlk_conformance.testing.driver import MAX_DRAIN_CALLS
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from wlk_conformance.sessions.life import Life
     from wlk_conformance.sessions.session import Kind
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
 
-PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
 ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
-MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
 class Player:
@@ -167,7 +166,8 @@ class Player:
         stream.faults = stream.faults + len(action.faults) if action.faults else 0
         call = CALLS.get(action.do, action.do)
         try:
-            with self._failing(action.faults, after=action.is_after):
+            faults = self._faults and self._faults.failing(action.faults, after=action.is_after)
+            with faults or nullcontext():
                 for attempts_left in reversed(range(ATTEMPTS)):
                     try:
                         with reported(call, stream.name, passes=BackendError):
@@ -236,9 +236,6 @@ class Player:
             self._report(stream, rule, message, kind="blocked")
         elif (error := calling.exception()) and not (is_insert and action.do == "finish"):
             raise Unexpected.raised(rule, name, error, stream.name) from error
-
-    def _failing(self, faults: Iterable[int], *, after: bool) -> AbstractContextManager[None]:
-        return nullcontext() if self._faults is None else self._faults.failing(faults, after=after)
 
     def _close_all(self) -> None:
         for stream in self._streams.values():

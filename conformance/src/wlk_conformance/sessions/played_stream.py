@@ -62,16 +62,12 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
 def reported(
     call: str, stream: str = "", *, rule: str = "", passes: type[Exception] = Unexpected
 ) -> Iterator[None]:
-    """
-    Raise Unexpected for what a call of the backend raises; errors of the type *passes* are left.
-
-    It catches every error, because a backend under test may raise any, and each is a finding.
-    """
+    """Raise Unexpected for any error of a call of the backend but those of the type *passes*."""
     try:
         yield
     except (Unexpected, passes):
         raise
-    except Exception as error:
+    except Exception as error:  # a backend may raise any, and each is a finding
         raise Unexpected.raised(rule or RULES_OF_CALLS[call], call, error, stream) from error
 
 

@@ -138,12 +138,7 @@ class Counters:
 
 
 def is_caused_by_engine(error: BaseException) -> bool:
-    """
-    Return whether what the engine raised is a cause of *error*.
-
-    It is the fault that a test requested, or a BackendError, in which a backend reports a fault of
-    an engine at a server.
-    """
+    """Return whether a requested fault, or what a server's engine raised, is a cause of *error*."""
     cause = error.__cause__
     if cause is None:
         return False

@@ -15,7 +15,7 @@ from wlk_conformance.testing import CodedToken
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
 #: The calls that end an utterance, each with the rule that it breaks if it leaves audio undecoded.
@@ -29,19 +29,10 @@ FLUSHES: Mapping[str, str] = MappingProxyType(
 
 @attrs.frozen
 class Vocabulary:
-    """
-    The words of a coded engine, with their own spacing.
-
-    `has_spaces` where the script puts a space between two words that were decoded apart.
-    """
+    """The words of a coded engine; `has_spaces` where the script puts them between utterances."""
 
     words: Sequence[str]
     has_spaces: bool = True
-
-    @property
-    def is_split_by_spaces(self) -> bool:
-        """Whether every word begins with a space, so that spaces separate the words."""
-        return all(word.startswith(" ") for word in self.words)
 
     def joined(self, before: str, word: str) -> str:
         """Return *word* as it begins an utterance after the text *before*."""
@@ -62,10 +53,10 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
         "space after": Vocabulary(
             ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
         ),
-        # What a normal form of Unicode, a change of case or a column of a table would change.
+        # What a normal form of Unicode, of case or of punctuation, or a column of a table, changes.
         "as spelled": Vocabulary(
-            (" \ufb01ne", " \u2167", " e\u0301", " STRASSE", " Stra\u00dfe", " \u212b",
-             " mixedCase", f" {'long' * 25}", " \u0130", " \u00bd")
+            (" \ufb01ne", " one,", " e\u0301", " STRASSE", " Stra\u00dfe", " U.S.",
+             " mixedCase", f" {'long' * 25}", " \u0130", " Yes.")
         ),
         "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
         # Characters of private use have no name in Unicode; tokenizers of speech models have some.
@@ -147,16 +138,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Session(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=2
 ):
-    """
-    Streams of one backend: a tape for each, by its number, and the actions in order.
-
-    `vocabulary` names the words of a coded engine, see VOCABULARIES, and `habits` what it imitates,
-    see SupportsHabits; both are empty for the engine as it is loaded.
-    """
+    """Streams of one backend: a tape for each, by its number, and the actions in order."""
 
     name: str
-    vocabulary: str = ""
-    habits: tuple[str, ...] = ()
+    vocabulary: str = ""  #: of a coded engine, see VOCABULARIES; empty for its own
+    habits: tuple[str, ...] = ()  #: that it imitates, see SupportsHabits
     tapes: tuple[Tape, ...]
     actions: tuple[Action, ...]
 
@@ -181,17 +167,13 @@ class Session(
 
     def listed(self) -> str:
         """Return the audio and the calls, a line each; equal calls in a row are one."""
-        return "\n".join(f"    {line}" for line in self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        for number, tape in enumerate(self.tapes):
-            yield f"tape {number}: {_line(tape)}"
-        for name in ("vocabulary", "habits"):
-            if chosen := getattr(self, name):
-                yield f"{name}: {chosen}"
+        lines = [f"tape {number}: {_line(tape)}" for number, tape in enumerate(self.tapes)]
+        lines += [f"vocabulary: {self.vocabulary}"] if self.vocabulary else []
+        lines += [f"habits: {self.habits}"] if self.habits else []
         for call, equal in groupby(map(_line, self.actions)):
             count = sum(1 for _ in equal)
-            yield call if count == 1 else f"{call}, {count} times"
+            lines.append(call if count == 1 else f"{call}, {count} times")
+        return "\n".join(f"    {line}" for line in lines)
 
 
 def _line(record: Tape | Action) -> str:

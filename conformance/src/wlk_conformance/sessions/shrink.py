@@ -65,9 +65,8 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     """
     Return a smaller session for which *fails* holds, by delta debugging (Zeller 2002).
 
-    After *plays* tries it ends: counted and not timed, so that it is the same on every machine.
-    What remains is needed: without any other stream, fault, thread, silence or shape of a chunk
-    that is left the session would not fail, as far as the tries reach.
+    What remains is needed, as far as *plays* tries reach: counted and not timed, so that the
+    session is the same on every machine.
     """
     shrinking = _Shrinking(session, fails, plays)
     shrinking.cut_end()
@@ -212,12 +211,10 @@ def even_chunks(actions: Iterable[Action], stream: int) -> tuple[Action, ...]:
 
 def twins_of(session: Session, stream: int, lives: Sequence[Life]) -> list[Session | None]:
     """
-    Return a session for each of the *lives* of *stream*, in which the same audio has one life.
+    Return a session for each of the *lives* of *stream*; None for one that a fault broke.
 
     A twin is alone, its audio comes in drained chunks of a second, every flush is made twice, and
-    every silence is longer and reported in two halves.  Faults, threads, neighbours, reads, refused
-    calls and shapes of arrays are left out.  None of that may change a word.  A life that
-    a fault broke has None.
+    every silence is longer and in two halves.  None of that may change a word.
     """
     opening = [a for a in session.actions if a.stream == stream and a.do == "open"][:1]
     twins: list[Session | None] = []

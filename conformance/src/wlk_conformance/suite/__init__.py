@@ -54,23 +54,15 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
 
     A rule that a backend cannot keep is declared in its spec as a deviation, with the reason.  A
     subclass that overrides a test is refused.
-
-    Attributes:
-        backend: the name of an installed backend.
-        model: the model to load, None for the spec's default.
-        options: options of the backend and its streams, by name.
-        words: "digits" if the model recognises spoken English digits, or a folder of recordings,
-            each with a .txt of its words; the suite then compares them with what came.  None where
-            the spec's `digit_models` states it.
-        suite: the version of the suite to be judged by; failures of newer rules are advisory.
-
     """
 
-    backend: ClassVar[str] = ""
-    model: ClassVar[str | None] = None
-    options: ClassVar[dict[str, Any]] = {}
+    backend: ClassVar[str] = ""  #: the name of an installed backend
+    model: ClassVar[str | None] = None  #: the model to load, None for the spec's default
+    options: ClassVar[dict[str, Any]] = {}  #: of the backend and its streams, by name
+    #: What the model recognises: "digits" in English, or a folder of recordings, each with a .txt
+    #: of its words; None where the spec's `digit_models` states it.
     words: ClassVar[str | None] = None
-    suite: ClassVar[str] = SUITE_VERSION
+    suite: ClassVar[str] = SUITE_VERSION  #: that judges; failures of newer rules are advisory
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -35,11 +35,7 @@ LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 class AudioRules:
     """Rules of inserting audio."""
 
-    @rule(
-        "IN-01",
-        "a feature extractor that needs at least one frame",
-        "concatenation of an empty list",
-    )
+    @rule("IN-01", "features of less than a frame, or an empty list that is concatenated")
     def test_audio_of_any_length_is_accepted(self, wlk: BackendUnderTest) -> None:
         """
         A stream accepts 1-D float32 at 16 kHz of any length >= 0.
@@ -60,11 +56,7 @@ class AudioRules:
             driver.finish()
             check_clock(driver.processed_up_to, length / SAMPLE_RATE)
 
-    @rule(
-        "IN-02",
-        "numpy.append or asarray convert any array",
-        "the check comes after the line that moves the clock",
-    )
+    @rule("IN-02", "numpy converts any array, or the check follows the move of the clock")
     def test_other_audio_is_refused(self, wlk: BackendUnderTest) -> None:
         """
         Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
@@ -76,8 +68,7 @@ class AudioRules:
 
         def refuse(driver: StreamDriver, _chunk: object) -> None:
             for name, bad in bad_audio().items():
-                insert = partial(driver.processor.insert_audio_chunk, bad)
-                check_raises(AudioFormatError, insert, name)
+                check_raises(AudioFormatError, name, driver.processor.insert_audio_chunk, bad)
 
         driver = wlk.run(stimulus, before=refuse)
         check_alone(wlk, stimulus, driver, "with refused chunks between the good ones")
@@ -124,18 +115,14 @@ class AudioRules:
 
         def overlap(driver: StreamDriver, chunk: Any) -> None:
             end_time = driver.clock + len(chunk) / SAMPLE_RATE - EPS - 0.01
-            insert = partial(driver.processor.insert_audio_chunk, chunk, end_time)
-            check_raises(ClockError, insert, f"an overlap of {EPS + 0.01:g} s")
+            insert = driver.processor.insert_audio_chunk
+            check_raises(ClockError, f"an overlap of {EPS + 0.01:g} s", insert, chunk, end_time)
 
         driver = wlk.run(stimulus, before=overlap)
         check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")
         check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule(
-        "IN-04",
-        "the caller's array is kept, and the caller overwrites it",
-        "each insert waits a little, or copies all audio so far",
-    )
+    @rule("IN-04", "the caller's array is kept, or an insert waits or copies all audio so far")
     def test_inserting_copies(self, wlk: BackendUnderTest) -> None:
         """
         Inserting copies the audio, never runs or waits for the model, and works from any thread.
@@ -170,20 +157,17 @@ class AudioRules:
         driver.insert(first)
 
         def insert_all() -> None:
-            for chunk in partition(rest, len(rest) / SAMPLE_RATE / INSERTS):
-                driver.insert(chunk)
+            for index, chunk in enumerate(partition(rest, len(rest) / SAMPLE_RATE / INSERTS)):
+                end_time = driver.clock + len(chunk) / SAMPLE_RATE
+                driver.insert(chunk, end_time if index % 2 else None)
+            driver.insert(rest[:0], driver.clock + 1.0)  # a gap at the end changes no word
 
         name = f"insert_audio_chunk, {INSERTS} times,"
         while_a_step_runs(wlk, driver, partial(returns_promptly, insert_all, name=name))
         driver.end()
         check_alone(wlk, stimulus, driver, "with audio inserted while a step ran")
 
-    @rule(
-        "IN-05",
-        "a buffer is cut at its maximum whether or not its audio was transcribed",
-        "the limit of output tokens does not grow with the audio",
-        kinds="O,S",
-    )
+    @rule("IN-05", "a full buffer is cut, or the limit of output tokens is fixed", kinds="O,S")
     def test_a_backlog_loses_nothing(self, wlk: BackendUnderTest) -> None:
         """
         All inserted audio reaches the model before it leaves any buffer.

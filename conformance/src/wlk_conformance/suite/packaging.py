@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 import json
 import math
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked
-from wlk_conformance.suite.scenes import check_raises
+from wlk_conformance.suite.scenes import check_raises, counted
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface_hub")
 BOUNDS = {"wer", "word_start_median", "word_start_bias", "invented_words"}
+PROMPT = "Ada Lovelace"
 NOWHERE = "no-such-owner/no-such-model-52e1"
 IMPORT_LIMIT = 60.0  # seconds an import may take
 CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
@@ -32,11 +33,7 @@ CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
 class PackagingRules:
     """Rules of the plugin as a package."""
 
-    @rule(
-        "PKG-01",
-        "api is set to wlk_core.API_VERSION instead of a literal number",
-        "a deviation names a rule that is not in the contract",
-    )
+    @rule("PKG-01", "api is wlk_core.API_VERSION, or a deviation names an unknown rule")
     def test_the_spec_is_valid(self, wlk: BackendUnderTest) -> None:
         """The spec is valid and its `api` is inside the core's window."""
         spec = wlk.spec
@@ -66,11 +63,7 @@ class PackagingRules:
         # The monitor of every stream checks the probability and the language of each token.
         wlk.require_tokens(wlk.run(stimulus).tokens, stimulus)
 
-    @rule(
-        "PKG-02",
-        "the plugin module imports its backend module at the top instead of inside load",
-        "the package's __init__ imports the framework",
-    )
+    @rule("PKG-02", "the plugin module or its package's __init__ imports the backend module")
     def test_importing_the_plugin_is_light(self, wlk: BackendUnderTest) -> None:
         """
         Importing the plugin module imports no heavy package.
@@ -81,11 +74,7 @@ class PackagingRules:
         imported = json.loads(output.splitlines()[-1])
         assert not imported, f"importing {_point(wlk)} imports {', '.join(imported)}"
 
-    @rule(
-        "PKG-03",
-        "the framework receives the name as it is and fetches the model by itself",
-        "the framework's own error is passed on without the command that helps",
-    )
+    @rule("PKG-03", "the framework fetches the model by itself, or its own error is passed on")
     def test_a_model_that_cannot_be_found_is_named(self, wlk: BackendUnderTest) -> None:
         """
         A model that cannot be found raises ModelNotFoundError naming it and the command.
@@ -96,12 +85,10 @@ class PackagingRules:
         for model in (NOWHERE, os.path.join(".", "no", "such", "model-52e1")):  # noqa: PTH118 -- a Path drops the dot
             wlk.recipes.append(f"load(model={model!r}), offline")
             with network_blocked() as attempts:
-                load = partial(wlk.load, model)
-                error = check_raises(ModelNotFoundError, load, model, **wlk.backend_options)
+                options = wlk.backend_options
+                error = check_raises(ModelNotFoundError, model, wlk.load, model, **options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
-            assert model.split("/")[-1] in str(error), (
-                f"the message does not name the model: {error}"
-            )
+            assert model.split("/")[-1] in str(error), f"it does not name the model: {error}"
             assert "wlk-core" in str(error) or "--model" in str(error), (
                 f"the message names no command that helps: {error}"
             )
@@ -114,11 +101,7 @@ class PackagingRules:
             wlk.another_backend()
         assert not attempts, f"loading a local model touched the network: {attempts[0]}"
 
-    @rule(
-        "PKG-04",
-        "**kwargs swallow options that are never read",
-        "an unknown language is passed on to the model's prompt",
-    )
+    @rule("PKG-04", "**kwargs swallow options, or an unknown language reaches the prompt")
     def test_no_option_is_dropped(self, wlk: BackendUnderTest) -> None:
         """
         An unknown, unsupported or contradictory option raises OptionError naming the choices.
@@ -126,17 +109,25 @@ class PackagingRules:
         That holds for model, language, task, policy, device, dtype, alignment heads, LoRA, cache
         directory and all others, at load or creation.  No option is silently dropped.
         """
-        _check_load_options(wlk)
-        _check_stream_options(wlk)
-        _check_policies(wlk)
+        wlk.recipes.append("options that are not declared, or values that they do not take")
+        wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
+        _check_refused(wlk.load_with, no_such_option=1)
+        _check_refused(wlk.stream, no_such_option=1)
+        is_forced = wlk.has("language-forcing")
+        for language in ("xx-nowhere", "EN_us", ""):
+            choices = wlk.spec.languages[:1] if is_forced else ()
+            _check_refused(wlk.stream, choices, language=language)
+        _check_refused(wlk.stream, ("transcribe",), task="summarise")
+        if not wlk.has("translation"):
+            _check_refused(wlk.stream, task="translate")
+        _check_refused(wlk.stream, wlk.spec.policies, policy="no-such-policy")
+        for option in wlk.spec.all_options:
+            _check_option(wlk, option)
 
     @rule("PKG-04", "an option is accepted and never passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
         """`tick_seconds`, where it is declared, decides how often the engine is called."""
-        option = next((o for o in wlk.spec.all_options if o.name == "tick_seconds"), None)
-        if option is None or option.scope != "stream" or option.name in wlk.options:
-            raise NotApplicable("no option tick_seconds is declared for streams", "not declared")
-        policy = {"policy": option.policies[0]} if option.policies else {}
+        option, policy = _stream_option(wlk, "tick_seconds")
         stimulus = wlk.speech(8, seed=7)
         made = []
         for seconds in (0.5, 4.0):
@@ -150,11 +141,38 @@ class PackagingRules:
             f"{made[1]} with a long one"
         )
 
-    @rule(
-        "PKG-05",
-        "spec.requires does not name the distribution that is imported",
-        "the framework is imported by the plugin module instead of inside load",
-    )
+    @rule("PKG-04", "a prompt is accepted and never passed on", kinds="F", since="2.0")
+    def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
+        """`prompt`, where it is declared, is in an engine call or changes its work or answer."""
+        _, policy = _stream_option(wlk, "prompt")
+        stimulus, calls, given = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
+        wrap = calls.wrap
+
+        def noting(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+            def call(*args: Any, **arguments: Any) -> Any:
+                given.append((function, arguments))
+                return function(*args, **arguments)
+
+            return wrap(call, **options)
+
+        plain = wlk.run(stimulus, **policy)
+        with patch.object(calls, "wrap", noting):
+            try:
+                prompted = wlk.run(stimulus, **policy, prompt=PROMPT)
+            except OptionError as error:
+                raise NotApplicable(f"this model takes no prompt: {error}") from error
+        if plain.tokens != prompted.tokens or counted(plain.processor.stats) != counted(
+            prompted.processor.stats
+        ):
+            return
+        if not any("prompt" in arguments for _, arguments in given):
+            raise NotApplicable("its engine calls have no argument prompt that can be seen")
+        assert PROMPT in repr(given), (
+            f"prompt={PROMPT!r} is in no argument of {len(given)} engine calls, and changes no "
+            "word and no counter"
+        )
+
+    @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
         """
         A framework that is absent or broken gives BackendUnavailable with reason and command.
@@ -191,6 +209,14 @@ def _point(wlk: BackendUnderTest) -> str:
     return wlk.entry_point
 
 
+def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, dict[str, Any]]:
+    """Return an option of streams that no option of the run sets, and a policy that takes it."""
+    option = next((option for option in wlk.spec.all_options if option.name == name), None)
+    if option is None or option.scope != "stream" or name in wlk.options:
+        raise NotApplicable(f"no option {name} is declared for streams", "not declared")
+    return option, {"policy": option.policies[0]} if option.policies else {}
+
+
 def _run_python(code: str, *arguments: str) -> str:
     """Run *code* in a fresh interpreter, which must not fail; return its standard output."""
     done = subprocess.run(  # noqa: S603 -- the suite's own code
@@ -209,46 +235,25 @@ def _check_refused(
     call: Callable[..., object], choices: Sequence[object] = (), **options: Any
 ) -> None:
     listed = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    error = check_raises(OptionError, call, listed, **options)
+    error = check_raises(OptionError, listed, call, **options)
     missing = [choice for choice in choices if str(choice) not in str(error)]
     assert not missing, f"the message does not name {missing}: {error}"
 
 
-def _check_load_options(wlk: BackendUnderTest) -> None:
-    wlk.recipes.append("load with options that are not declared, or values that they do not take")
-    _check_refused(wlk.load_with, no_such_option=1)
-    for option in wlk.spec.all_options:
-        for bad in _bad_values(option) if option.scope == "backend" else ():
-            choices = (option.name, *option.choices)
-            _check_refused(wlk.load_with, choices, **{option.name: bad})
-
-
-def _check_stream_options(wlk: BackendUnderTest) -> None:
-    spec = wlk.spec
-    wlk.recipes.append("create_processor with options that are not declared")
-    wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
-    _check_refused(wlk.stream, no_such_option=1)
-    for language in ("xx-nowhere", "EN_us", ""):
-        is_forced = "language-forcing" in spec.capabilities
-        _check_refused(wlk.stream, spec.languages[:1] if is_forced else (), language=language)
-    _check_refused(wlk.stream, ("transcribe",), task="summarise")
-    if "translation" not in spec.capabilities:
-        _check_refused(wlk.stream, task="translate")
-    _check_refused(wlk.stream, spec.policies, policy="no-such-policy")
-    for option in spec.all_options:
-        policy = {"policy": option.policies[0]} if option.policies else {}
-        for bad in _bad_values(option) if option.scope == "stream" else ():
-            _check_refused(wlk.stream, option.choices, **{**policy, option.name: bad})
-
-
-def _check_policies(wlk: BackendUnderTest) -> None:
-    for option in wlk.spec.all_options:
-        declared = (option.default, *option.choices, option.minimum, option.maximum)
-        value = next((value for value in declared if value is not None), None)
-        others = set(wlk.spec.policies) - set(option.policies) if option.policies else ()
-        for policy in sorted(others) if value is not None else ():
-            wlk.recipes.append(f"create_processor(policy={policy!r}, {option.name}={value!r})")
-            _check_refused(wlk.stream, (option.name,), policy=policy, **{option.name: value})
+def _check_option(wlk: BackendUnderTest, option: Option) -> None:
+    """Check that values which *option* does not take are refused, and policies without it."""
+    if option.scope == "backend":
+        for bad in _bad_values(option):
+            _check_refused(wlk.load_with, (option.name, *option.choices), **{option.name: bad})
+    else:
+        known = {"policy": option.policies[0]} if option.policies else {}
+        for bad in _bad_values(option):
+            _check_refused(wlk.stream, option.choices, **{**known, option.name: bad})
+    declared = (option.default, *option.choices, option.minimum, option.maximum)
+    value = next((value for value in declared if value is not None), None)
+    others = set(wlk.spec.policies) - set(option.policies) if option.policies else ()
+    for policy in sorted(others) if value is not None else ():
+        _check_refused(wlk.stream, (option.name,), policy=policy, **{option.name: value})
 
 
 def _bad_values(option: Option) -> list[object]:

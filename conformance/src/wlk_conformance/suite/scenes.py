@@ -6,7 +6,7 @@ from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import LIMIT, ends_within, threaded, while_held
+from wlk_conformance.calls import LIMIT, PROMPT, ends_within, threaded, while_held
 from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.reports import COUNTERS
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken, StreamStats
 
-PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 STREAMS = 4
 ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
 SEEDS = (26, 27, 28)
@@ -35,11 +34,11 @@ TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed
 
 
 def check_raises(
-    kind: type[Exception], call: Callable[..., object], what: str, **arguments: Any
+    kind: type[Exception], what: str, call: Callable[..., object], *args: Any, **arguments: Any
 ) -> Exception:
     """Return the error of *kind* that *call* raises; AssertionError if it is accepted."""
     try:
-        result = call(**arguments)
+        result = call(*args, **arguments)
     except kind as error:
         return error
     raise AssertionError(f"{what} was accepted and returned {result!r}, not {kind.__name__}")
@@ -197,5 +196,5 @@ def check_around(
     allowed = word_errors * len(first) + excused
     differing = max(len(first), len(last)) - (len(first) - len(missing))
     assert differing <= allowed, (
-        f"{what}: {differing} of {len(first)} words differ or lie elsewhere, {allowed:.0f} may"
+        f"{what}: {differing} of {len(first)} words differ, not {allowed:.0f}"
     )

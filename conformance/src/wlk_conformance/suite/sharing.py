@@ -23,7 +23,7 @@ from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, Stre
 from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.engine_faults import EngineFaults
@@ -133,7 +133,8 @@ class SharingRules:
             with suppress(OptionError):  # not every model of a backend that translates does
                 wlk.stream(language=languages[0], task="translate")
                 calls.append({"language": languages[0], "task": "translate"})
-        expected = [wlk.run(stimulus, **call).tokens for call in calls]
+        # On a backend for each, because a language that stays on the engine is in all later calls.
+        expected = [wlk.run(stimulus, of=wlk.another_backend(), **c).tokens for c in calls]
         drivers = [wlk.stream(**call) for call in calls]
         for chunk in stimulus.chunks(1.0):
             for driver in drivers:
@@ -142,11 +143,13 @@ class SharingRules:
             driver.end()
             # The monitor of every stream checks the language of each token.
             check_same(tokens, driver.tokens, what=f"{call} beside other streams")
+            alone, beside = (
+                {t.detected_language for t in each} for each in (tokens, driver.tokens)
+            )
+            assert alone == beside, f"{call} is reported as {beside}, and as {alone} without others"
         wlk.require_tokens(drivers[0].tokens, stimulus)
 
-    @rule(
-        "ISO-06", "a lock makes the second call wait for the first", "both run and share a buffer"
-    )
+    @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
         """
         Exclusive calls that overlap raise ConcurrentCallError and change nothing.
@@ -167,7 +170,7 @@ class SharingRules:
 
         def overlap() -> None:
             for name, call in calls.items():
-                check_raises(ConcurrentCallError, call, f"{name} during process_iter")
+                check_raises(ConcurrentCallError, f"{name} during process_iter", call)
 
         while_a_step_runs(wlk, driver, overlap, must_hold=True)
         driver.end()
@@ -180,7 +183,7 @@ class SharingRules:
         driver = wlk.stream()
         driver.insert(stimulus.audio)
         while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
-        check_raises(StreamClosed, driver.process, "process_iter after close()")
+        check_raises(StreamClosed, "process_iter after close()", driver.process)
 
     @rule("ISO-06", "module-level state", "a framework that is initialised twice")
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:
@@ -212,13 +215,9 @@ def _accepted(wlk: BackendUnderTest) -> list[str]:
 
 def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -> None:
     now = fingerprint(wlk.backend)
-    changed = sorted(
-        path for path in before.keys() | now.keys() if before.get(path) != now.get(path)
-    )
-    assert not changed, (
-        f"{when} {changed[0]} is {now.get(changed[0], 'gone')}, was "
-        f"{before.get(changed[0], 'not there')}"
-    )
+    for path in sorted(before.keys() | now.keys()):
+        was, is_ = before.get(path, "not there"), now.get(path, "gone")
+        assert was == is_, f"{when} {path} is {is_}, was {was}"
 
 
 def fingerprint(backend: object) -> dict[str, str]:
@@ -230,10 +229,7 @@ def fingerprint(backend: object) -> dict[str, str]:
     plain values.  Numbers are left out because counting is allowed, and so are the engine's seams
     because the rules themselves set them.
     """
-    return dict(_objects(backend))
-
-
-def _objects(backend: object) -> Iterator[tuple[str, str]]:
+    found: dict[str, str] = {}
     seen: set[int] = set()
     pending: list[tuple[str, object, int]] = [("backend", backend, 0)]
     while pending and len(seen) < LIMIT:
@@ -242,20 +238,21 @@ def _objects(backend: object) -> Iterator[tuple[str, str]]:
             continue
         seen.add(id(value))
         if hasattr(value, "named_modules") and hasattr(value, "named_parameters"):
-            yield from _torch(path, value)
+            found |= _torch(path, value)
             continue
         inside = _inside(value)
         if inside is None:
             continue
-        yield path, f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
+        found[path] = f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
         for name, part in inside.items():
             inner = f"{path}.{name}"
             if isinstance(part, (str, bool, type(None))):
-                yield inner, repr(part)
+                found[inner] = repr(part)
             elif callable(part):
-                yield inner, f"{type(part).__qualname__} at {id(part):#x}"
+                found[inner] = f"{type(part).__qualname__} at {id(part):#x}"
             if depth < DEPTH:
                 pending.append((inner, part, depth + 1))
+    return found
 
 
 def _inside(value: object) -> dict[str, Any] | None:
@@ -266,34 +263,25 @@ def _inside(value: object) -> dict[str, Any] | None:
         return {str(key): part for key, part in value.items() if isinstance(key, str)}
     if type(value).__module__ in {"builtins", "threading", "_thread", "numpy"}:
         return None
-    parts = dict(getattr(value, "__dict__", {}))
-    for owner in type(value).__mro__:
-        slots = owner.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in {"__dict__", "__weakref__"} and hasattr(value, name):
-                parts[name] = getattr(value, name)
-    return parts
+    state: Any = object.__getstate__(value)  # what `__dict__` and `__slots__` have
+    parts = state if isinstance(state, tuple) else (state,)
+    return {name: part for named in parts if named for name, part in named.items()}
 
 
-def _torch(path: str, model: Any) -> Iterator[tuple[str, str]]:
+def _torch(path: str, model: Any) -> dict[str, str]:
+    names = sorted(name for name, _ in model.named_parameters())
+    found = {f"{path}:parameters": str(hash(tuple(names)))}
     for name, module in model.named_modules():
         hooks = {key: len(getattr(module, key, ())) for key in HOOKS}
         own = sorted(key for key in vars(module) if not key.startswith("_"))
-        yield f"{path}:{name}", f"{type(module).__qualname__} at {id(module):#x} {hooks} {own}"
-    names = sorted(name for name, _ in model.named_parameters())
-    yield f"{path}:parameters", str(hash(tuple(names)))
+        found[f"{path}:{name}"] = f"{type(module).__qualname__} at {id(module):#x} {hooks} {own}"
+    return found
 
 
 class BatchingRules:
     """Rules of backends that take engine calls of several streams together."""
 
-    @rule(
-        "ISO-07",
-        "rows of a batch are mixed",
-        "padding of a shorter row is attended to",
-        since="2.0",
-        requires="batching",
-    )
+    @rule("ISO-07", "rows of a batch are mixed, or see padding", since="2.0", requires="batching")
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams whose engine calls are taken together equal solo runs (forced batches)."""
         faults, stimuli = _batching_faults(wlk), different_speech(wlk)
@@ -307,13 +295,7 @@ class BatchingRules:
         )
         check_solo(wlk, stimuli, drivers, "in batches")
 
-    @rule(
-        "ISO-07",
-        "all streams of a batch share its error",
-        "a failed batch has changed a cache",
-        since="2.0",
-        requires="batching",
-    )
+    @rule("ISO-07", "a batch shares its error or changes a cache", since="2.0", requires="batching")
     def test_a_failure_in_a_batch_reaches_one_stream(self, wlk: BackendUnderTest) -> None:
         """An engine call that fails in a batch fails in one stream, and can be repeated."""
         faults, stimuli = _batching_faults(wlk), different_speech(wlk)

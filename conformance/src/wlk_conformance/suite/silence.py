@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import product
 import math
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_core import ASRToken
 
 
 WORD_ERRORS = 0.1  # share of words that a model may recognise otherwise after another prompt
@@ -36,12 +37,7 @@ THRESHOLDS = ((0.19, 0.21), (4.99, 5.01), (59.9, 60.1))  # seconds below and abo
 class SilenceRules:
     """Rules of silence."""
 
-    @rule(
-        "SIL-01",
-        "only decoded audio is flushed, and audio that waits is not",
-        "a short rest is never decoded",
-        kinds="O,S,G",
-    )
+    @rule("SIL-01", "audio that waits, or a short rest, is not decoded", kinds="O,S,G")
     def test_a_silence_returns_every_word(self, wlk: BackendUnderTest) -> None:
         """`start_silence()` returns every word whose audio was inserted, padding if need be."""
         for count, tail in ((1, 0.0), (4, 0.0), (4, 0.3)):
@@ -94,8 +90,7 @@ class SilenceRules:
         for bad in (-1.0, -1e-9, math.nan, math.inf):
             driver = wlk.stream()
             driver.feed(stimulus.audio)
-            end_silence = partial(driver.processor.end_silence, bad)
-            check_raises(WLKError, end_silence, f"end_silence({bad})")
+            check_raises(WLKError, f"end_silence({bad})", driver.processor.end_silence, bad)
             driver.finish()
             check_alone(wlk, stimulus, driver, f"after end_silence({bad}) was refused")
             check_clock(driver.processed_up_to, driver.clock)
@@ -121,12 +116,7 @@ class SilenceRules:
         for token in new:
             assert token.start >= before - EPS, f"{token.text!r} starts before its audio"
 
-    @rule(
-        "SIL-05",
-        "words before a pause are committed after it and moved by its length",
-        "a time in the model's audio is mapped through the wrong side of the pause",
-        kinds="O,S",
-    )
+    @rule("SIL-05", "words before a pause are moved by it, or mapped after it", kinds="O,S")
     def test_no_token_lies_in_a_pause(self, wlk: BackendUnderTest) -> None:
         """No token lies inside or across a pause, and words before it have times before it."""
         stimulus, seconds = wlk.speech(4, seed=3, lead=0.0, tail=0.0), 30.0
@@ -145,28 +135,23 @@ class SilenceRules:
     def test_no_length_of_silence_is_special(self, wlk: BackendUnderTest) -> None:
         """Behaviour changes at no length of silence (either side of 0.2, 5 and 60 s)."""
         stimulus = wlk.speech(3, seed=15)
-        reference = None
+        reference: list[ASRToken] = []
         for seconds in (length for pair in THRESHOLDS for length in pair):
             driver = wlk.play(stimulus.audio, seconds, stimulus.audio)
             check_clock(driver.processed_up_to, driver.clock)
             wlk.require_tokens(driver.tokens, stimulus)
             # Times before the pause stay as they are, times after it move by its length.
             moved = [
-                (token.text, round(token.start - seconds * (token.start > stimulus.seconds), 3))
+                attrs.evolve(token, start=token.start - seconds, end=token.end - seconds)
+                if token.start > stimulus.seconds
+                else token
                 for token in driver.tokens
             ]
             reference = reference or moved
-            assert reference == moved, (
-                f"a silence of {seconds} s gives {moved}, one of {THRESHOLDS[0][0]} s {reference}"
-            )
+            what = f"{THRESHOLDS[0][0]} s against {seconds} s of silence, both left out"
+            check_same(reference, moved, what=what)
 
-    @rule(
-        "SIL-07",
-        "a flush commits an unfinished word and never corrects it",
-        "the space between the words is lost with the context",
-        "a word cut in two is recognised twice, or not at all",
-        kinds="O,G",
-    )
+    @rule("SIL-07", "a word cut in two is kept, repeated or lost, or a space is lost", kinds="O,G")
     def test_a_pause_changes_no_word(self, wlk: BackendUnderTest) -> None:
         """A pause loses, repeats and joins nothing, also inside a word."""
         stimulus = wlk.speech(5, seed=17, gap=(0.3, 0.5))
@@ -186,36 +171,24 @@ class SilenceRules:
             off += abs(len(words_of(driver.tokens)) - alone)
             expected += alone
         if isinstance(wlk.speech_source, CodedSpeech):
-            _check_cut_words(wlk, wlk.speech_source)
+            # Inside the second word, which is recognised on one side of the pause.
+            script = [CodedToken(1 + index % 10, 2 + 8 * index, 6) for index in range(4)]
+            stimulus = wlk.log_stimulus(wlk.speech_source.script(script))
+            for cells, seconds in product((12, 14), (0.2, 2.0, 30.0)):
+                before, after = stimulus.cut(cells * CELL_SECONDS)
+                what = f"a pause of {seconds} s inside a word"
+                check_words(stimulus.words, wlk.play(before, seconds, after).tokens, what=what)
             return
         if expected < ENOUGH_WORDS:
             raise NotApplicable(f"{expected} words were recognised, {ENOUGH_WORDS} are needed")
         wlk.notes.append(f"{off} of {expected} words differ from those of each half alone")
-        assert off <= WORD_ERRORS * expected, (
-            f"{off} of {expected} words were lost or repeated, against a stream for each half"
-        )
-
-
-def _check_cut_words(wlk: BackendUnderTest, source: CodedSpeech) -> None:
-    """Check that a pause inside a word neither loses nor repeats it."""
-    script = [CodedToken(1 + index % 10, 2 + 8 * index, 6) for index in range(4)]
-    stimulus = wlk.log_stimulus(source.script(script))
-    for cells in (12, 14):  # in the second word, which is recognised on one side of the pause
-        for seconds in (0.2, 2.0, 30.0):
-            before, after = stimulus.cut(cells * CELL_SECONDS)
-            driver = wlk.play(before, seconds, after)
-            check_words(stimulus.words, driver.tokens, what=f"a pause of {seconds} s inside a word")
+        assert off <= WORD_ERRORS * expected, f"{off} of {expected} words were lost or repeated"
 
 
 class SpeakerRules:
     """Rules of speaker turns and languages."""
 
-    @rule(
-        "SPK-01",
-        "new_speaker flushes and drops the tokens",
-        "the clock is set to the time of the change",
-        requires="speaker-turns",
-    )
+    @rule("SPK-01", "the flushed tokens are dropped, or the clock is set", requires="speaker-turns")
     def test_a_turn_returns_every_word(self, wlk: BackendUnderTest) -> None:
         """
         `new_speaker(change)` returns the flushed tokens; the clock is unaffected.
@@ -254,11 +227,7 @@ class SpeakerRules:
         # The monitor of every stream checks the speaker of each token.
         wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule(
-        "LANG-01",
-        "a forced language is never reported",
-        "the language is detected anew after a silence",
-    )
+    @rule("LANG-01", "a forced language is never reported, or detected anew after a silence")
     def test_languages_are_declared_codes(self, wlk: BackendUnderTest) -> None:
         """
         `detected_language` is None or a declared code.
@@ -281,11 +250,7 @@ class SpeakerRules:
         wlk.require_tokens(driver.tokens, stimulus)
 
     @rule(
-        "LANG-02",
-        "the model's header scrolls into the text",
-        kinds="S",
-        tier="speech",
-        requires="language-detection",
+        "LANG-02", "a header in the text", kinds="S", tier="speech", requires="language-detection"
     )
     def test_the_language_is_detected(self, wlk: BackendUnderTest) -> None:
         """

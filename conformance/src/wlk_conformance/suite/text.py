@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import zip_longest
 import re
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.stimuli import Stimulus
 
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 READS = 50  # while a step runs, because each may wait a little
+REPEATS = 8  # of coded audio on one backend, so that a rare fault of its engine is among them
 IDLE_CALLS = 4  # of process_iter, without new audio
 MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
@@ -51,9 +52,7 @@ SAME_START = 0.1  # seconds a start may move with the chunk size
 class TextRules:
     """Rules of committed text."""
 
-    @rule(
-        "COM-01", "the overlap of two hypotheses is committed twice", "a reset decodes audio again"
-    )
+    @rule("COM-01", "an overlap is committed twice, or a reset decodes audio again")
     def test_committed_text_is_append_only(self, wlk: BackendUnderTest) -> None:
         """Committed text is append-only: never changed, never repeated, never retracted."""
         stimulus = wlk.speech(8, seed=7)
@@ -107,11 +106,7 @@ class TextRules:
         for token in wlk.require_tokens(driver.tokens, stimulus):
             _check_frozen(token, "text")
 
-    @rule(
-        "COM-03",
-        "text.split() and a space before every word",
-        "ids are detokenised one by one instead of incrementally",
-    )
+    @rule("COM-03", "text.split() and a space before every word, or ids detokenised one by one")
     def test_the_transcript_is_the_join_of_the_tokens(self, wlk: BackendUnderTest) -> None:
         """
         `"".join(token.text)` is the transcript.
@@ -136,33 +131,17 @@ class TextRules:
                 " ".join([alone] * 3).split(" "), driver.text.split(" "), what="across pauses"
             )
 
-    @rule(
-        "COM-03",
-        'words are stripped: each carries the space in front of it, " word"',
-        since="2.0",
-        is_first=True,
-    )
+    @rule("COM-03", "words are stripped of the space in front of them", since="2.0", is_first=True)
     def test_a_space_lies_between_words(self, wlk: BackendUnderTest) -> None:
         """A space lies between the words of a script that has spaces."""
         stimulus = wlk.speech(8, seed=7)
-        text = "".join(token.text for token in wlk.require_tokens(wlk.solo(stimulus), stimulus))
-        words = words_of(wlk.solo(stimulus))
+        words = words_of(wlk.require_tokens(wlk.solo(stimulus), stimulus))
         longest = max((word for word in words if needs_space(word, word)), key=len, default="")
-        assert len(longest) <= MAX_WORD_LETTERS, (
-            f"no space in {longest!r}, which came for {stimulus.text!r}"
-        )
+        assert len(longest) <= MAX_WORD_LETTERS, f"no space in {longest!r} for {stimulus.text!r}"
         joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]
-        assert len(joined) <= WORD_ERRORS * len(words), (
-            f"no space in {', '.join(map(repr, joined))}: the transcript is {text!r}"
-        )
+        assert len(joined) <= WORD_ERRORS * len(words), f"no space in {', '.join(joined)}"
 
-    @rule(
-        "COM-03",
-        "text is normalised, folded or cut on its way",
-        "a word is dropped because it repeats the word before it",
-        kinds="F",
-        since="2.0",
-    )
+    @rule("COM-03", "text is normalised or cut, or a repeated word dropped", kinds="F", since="2.0")
     def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returns are committed as they are, whatever they are."""
         stimulus = wlk.speech(8, seed=7)
@@ -193,31 +172,31 @@ class TextRules:
             stimulus = wlk.log_stimulus(source.script(script))
             for chunk_seconds in (0.24, 1.0):
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
-                assert stimulus.text == driver.text, (
-                    f"expected {stimulus.text!r}, got {driver.text!r}"
-                )
+                assert stimulus.text == driver.text, f"{driver.text!r} is not {stimulus.text!r}"
 
-    @rule(
-        "COM-04",
-        "sampling without a seed",
-        "the engine keeps a gain, a mean or a language that other streams have set",
-        "a cache whose key is not all of the audio",
-        is_first=True,
-    )
+    @rule("COM-04", "no seed, or a gain, a cache or a language of other streams", is_first=True)
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:
         """
         The same audio in the same chunks gives the same tokens.
 
         Streams of another loudness, length, language or speaker before it change nothing.
         """
-        stimulus, backend = wlk.speech(5, seed=10), wlk.another_backend()
+        words = {"digits": (1, 2, 3, 4, 5)} if wlk.is_coded else {}
+        stimulus, backend = wlk.speech(5, seed=10, **words), wlk.another_backend()
         if not wlk.is_coded:  # its samples are a code; others are quiet here
             audio = stimulus.audio / np.float32(10)
             stimulus = attrs.evolve(stimulus, audio=audio, recipe=f"{stimulus.recipe} / 10")
         once = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
-        rolled = _rolled(wlk, stimulus)  # of the same length and loudness, in another order
-        first = wlk.run(rolled, of=wlk.another_backend())
-        then = wlk.run(rolled, of=backend)
+        # Its second half before the first, so that length and loudness are the same.
+        middle = len(stimulus.words) // 2
+        gap = (stimulus.words[middle - 1].end + stimulus.words[middle].start) / 2
+        cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
+        audio, recipe = np.roll(stimulus.audio, -cut), f"{stimulus.recipe}, rolled"
+        rolled = wlk.log_stimulus(attrs.evolve(stimulus, audio=audio, words=(), recipe=recipe))
+        if wlk.is_coded:  # other words in its cells, so that both ends are the same as well
+            rolled = wlk.speech(5, seed=10, digits=(6, 7, 8, 9, 0))
+        first = wlk.run(rolled, chunk_seconds=0.7, of=wlk.another_backend())
+        then = wlk.run(rolled, chunk_seconds=0.7, of=backend)
         check_same(first.tokens, then.tokens, what="after a stream of the same length and loudness")
         wlk.run(wlk.speech(3, seed=11), of=backend)
         wlk.run(wlk.log_stimulus(white_noise(5.0, level=0.3)), of=backend)
@@ -225,24 +204,19 @@ class TextRules:
             other = next((code for code in wlk.spec.languages if code != "en"), "en")
             with suppress(OptionError):  # not every model has every language of its backend
                 wlk.run(wlk.speech(3, seed=11), of=backend, language=other)
-        again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
-        check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
-        assert once.records == again.records, (
-            "the same tokens came from another call, or with other reported times, the second time"
-        )
+        for _ in range(REPEATS if wlk.is_coded else 1):
+            again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
+            check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
+            results = [(*each.tokens, *each.records) for each in (once, again)]
+            for before, now in zip_longest(*results):
+                assert before == now, f"the second time: expected {before}, got {now}"
 
     @rule("COM-04", "state of one stream or call reaches another", since="2.0")
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:
         """Sessions drawn from a seed keep every rule; one that does not fails under its rule."""
         play_sessions(wlk)
 
-    @rule(
-        "COM-05",
-        "the policy ticks at each chunk instead of on its own grid",
-        "buffers of convolutions lose a frame at odd lengths",
-        "samples that do not fill a mel frame are dropped where a chunk ends inside it",
-        kinds="G,O,S",
-    )
+    @rule("COM-05", "a policy ticks at each chunk, or samples are lost at its end", kinds="G,O,S")
     def test_the_chunk_size_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
         The chunk size changes nothing: {0.032, 0.08, 0.5, 1, 2, 5, 60} s, each stream drained.
@@ -256,11 +230,9 @@ class TextRules:
         for stimulus in stimuli:
             expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
             for seconds in CHUNKS:
-                tokens, what = (
-                    wlk.run(stimulus, chunk_seconds=seconds).tokens,
-                    f"chunks of {seconds} s",
-                )
-                check_same(expected, tokens, what=f"{what} against 1 s", tolerance=SAME_START)
+                tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
+                what = f"chunks of {seconds} s against 1 s"
+                check_same(expected, tokens, what=what, tolerance=SAME_START)
 
     @rule("COM-06", "times include padding that the model received", kinds="G,S")
     def test_no_token_comes_before_its_audio(self, wlk: BackendUnderTest) -> None:
@@ -271,17 +243,6 @@ class TextRules:
         )
         # The monitor of every stream checks each token, of hypotheses as well.
         wlk.require_tokens(driver.tokens, stimulus)
-
-
-def _rolled(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
-    """Return the second half of *stimulus* before the first, cut between two words."""
-    middle = len(stimulus.words) // 2
-    gap = (stimulus.words[middle - 1].end + stimulus.words[middle].start) / 2
-    cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
-    rolled = attrs.evolve(
-        stimulus, audio=np.roll(stimulus.audio, -cut), words=(), recipe=f"{stimulus.recipe}, rolled"
-    )
-    return wlk.log_stimulus(rolled)
 
 
 def _check_frozen(value: object, name: str) -> None:
@@ -317,12 +278,7 @@ class HypothesisRules:
         name = f"get_buffer and stats, {READS} times,"
         while_a_step_runs(wlk, held, partial(returns_promptly, read, name=name))
 
-    @rule(
-        "HYP-02",
-        "the hypothesis is that of the whole buffer, committed words included",
-        "the hypothesis is never set",
-        requires="hypothesis",
-    )
+    @rule("HYP-02", "a hypothesis repeats committed words, or is never set", requires="hypothesis")
     def test_the_hypothesis_follows_what_is_committed(self, wlk: BackendUnderTest) -> None:
         """
         No hypothesis token starts before the last committed end.
@@ -344,9 +300,7 @@ class HypothesisRules:
                 _check_running(running, answers)
                 assert "  " not in running, f"two spaces in the running transcript {running!r}"
                 if wlk.is_coded:
-                    assert truth.startswith(running.strip()), (
-                        f"the running transcript {running!r} does not begin {truth!r}"
-                    )
+                    assert truth.startswith(running.strip()), f"{running!r}, expected {truth!r}"
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
         assert was_shown, "hypothesis is declared, and every hypothesis was empty"
@@ -387,7 +341,5 @@ def _check_pure(driver: StreamDriver, _chunk: object = None) -> None:
     processor = driver.processor
     before = processor.stats
     shown = [processor.get_buffer() for _ in range(3)]
-    assert shown[0] == shown[1] == shown[2], (
-        f"get_buffer returns different hypotheses: {shown[0].text!r}"
-    )
+    assert shown[0] == shown[1] == shown[2], f"get_buffer changes from {shown[0].text!r}"
     assert before == processor.stats, "get_buffer did work"

@@ -12,7 +12,7 @@ from wlk_conformance.suite.scenes import check_alone, known_clips
 from wlk_conformance.testing import CELL_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
@@ -28,23 +28,12 @@ ENOUGH_WORDS = 20  # recognised, because a median of fewer is chance
 class TimeRules:
     """Rules of token times."""
 
-    @rule(
-        "TIME-01",
-        "an end is in frames or milliseconds; times are seconds",
-        "an end is the next start, or padded, or rounded up",
-        is_first=True,
-    )
+    @rule("TIME-01", "ends are in frames or milliseconds, the next start, or padded", is_first=True)
     def test_times_lie_inside_the_audio(self, wlk: BackendUnderTest) -> None:
         """Times are finite: 0 <= start <= end <= A + EPS."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
-    @rule(
-        "TIME-01",
-        "times are frames or milliseconds; they are seconds from the first sample of the call",
-        "times count from the start of the stream",
-        since="2.0",
-        is_first=True,
-    )
+    @rule("TIME-01", "frames, or times from the start of the stream", since="2.0", is_first=True)
     def test_the_engines_times_lie_inside_its_audio(self, wlk: BackendUnderTest) -> None:
         """The engine's own times lie inside its audio, but for a word in ten at most."""
         stimulus = wlk.speech(8, seed=7)
@@ -61,11 +50,7 @@ class TimeRules:
         """Starts never go back, across silences, resets inside the model, speaker turns too."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
-    @rule(
-        "TIME-03",
-        "processed_up_to reports the end of the last token",
-        "stable_up_to reports processed_up_to while words are still held back",
-    )
+    @rule("TIME-03", "processed_up_to is the last token's end, or stable_up_to is processed_up_to")
     def test_reported_times_hold(self, wlk: BackendUnderTest) -> None:
         """
         `processed_up_to` <= A, never goes back, equals A after finish.
@@ -77,11 +62,7 @@ class TimeRules:
         # The monitor of every stream checks each emission.
         check_clock(driver.processed_up_to, driver.clock)
 
-    @rule(
-        "TIME-03",
-        "a step that commits nothing does not move processed_up_to",
-        "has_backlog is False although audio waits",
-    )
+    @rule("TIME-03", "an empty step does not move processed_up_to, or has_backlog is wrong")
     def test_a_drained_stream_has_no_backlog(self, wlk: BackendUnderTest) -> None:
         """Once `has_backlog` is False the backlog is bounded, and process_iter has no work left."""
         stimulus = wlk.log_stimulus(white_noise(12.0 + (wlk.max_delay or 0.0)))
@@ -117,11 +98,7 @@ class TimeRules:
             check_clock(driver.processed_up_to, lead + stimulus.seconds)
 
     @rule(
-        "TIME-05",
-        "words are spread evenly over the span of their segment",
-        "the delay of the model is not subtracted",
-        kinds="O,S",
-        requires="word-times",
+        "TIME-05", "words are spread evenly over their segment", kinds="O,S", requires="word-times"
     )
     def test_times_are_the_models_own(self, wlk: BackendUnderTest) -> None:
         """
@@ -176,7 +153,8 @@ def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared:
         errors += start_errors(stimulus.words, tokens)
     if len(errors) < ENOUGH_WORDS:
         raise NotApplicable(f"{len(errors)} words were recognised, {ENOUGH_WORDS} are needed")
-    middle, bias = median(map(abs, errors)), mean(_trimmed(errors))
+    outer = len(errors) // 10  # on either side, words taken for their neighbours
+    middle, bias = median(map(abs, errors)), mean(sorted(errors)[outer : len(errors) - outer])
     wlk.notes.append(
         f"word starts: median error {middle:.3f} s, bias {bias:+.3f} s, n={len(errors)}"
     )
@@ -190,9 +168,3 @@ def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared:
             f"{name} is {value:.3f} s (bias {bias:+.3f} s), allowed {allowed:.3f} s, of "
             f"{len(errors)} words"
         )
-
-
-def _trimmed(errors: Sequence[float]) -> list[float]:
-    """Return *errors* without a tenth on either side, words taken for their neighbours."""
-    outer = len(errors) // 10
-    return sorted(errors)[outer : len(errors) - outer]

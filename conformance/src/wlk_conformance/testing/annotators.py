@@ -49,10 +49,8 @@ class ScriptedDiarizer:
             if self.calls in self._fail_at:
                 raise RuntimeError(f"model call {self.calls} was scripted to fail")
             self._waiting = [span for span in self._waiting if span not in certain]
-        return [
-            SpeakerSpan(span.speaker, min(span.start, clock), min(span.end, clock))
-            for span in certain
-        ]
+        cut = ((span.speaker, min(span.start, clock), min(span.end, clock)) for span in certain)
+        return [SpeakerSpan(*span) for span in cut]
 
     def reset(self) -> None:
         """Return to the beginning of the script."""

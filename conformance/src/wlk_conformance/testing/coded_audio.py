@@ -102,7 +102,13 @@ def read_tokens(audio: NDArray[np.float32]) -> list[DetectedToken]:
     firsts, stops = np.append(0, changes), np.append(changes, len(codes))
     is_token = (stops - firsts >= _MIN_SAMPLES) & np.logical_and.reduceat(is_code, firsts)
     ids, origins = ids[firsts[is_token]], origins[firsts[is_token]]
-    ends = _ends_of(audio, ids, origins, (stops[is_token] - 1) * _STRIDE)
+    # The last decoded sample of a token is followed by those that go on with it.
+    lasts = (stops[is_token] - 1) * _STRIDE
+    next_ = lasts[:, None] + np.arange(_STRIDE)
+    tails = audio[np.minimum(next_, len(audio) - 1)].astype(np.float64) * _SCALE
+    expected = (ids << _OFFSET_BITS)[:, None] + next_ - origins[:, None]
+    belongs = (next_ < len(audio)) & (tails == expected)
+    ends = lasts + np.where(belongs.all(axis=1), _STRIDE, belongs.argmin(axis=1))
     return [
         DetectedToken(token, origin, max(0, origin), end)
         for token, origin, end in zip(ids.tolist(), origins.tolist(), ends.tolist(), strict=True)
@@ -120,19 +126,3 @@ def script_words(tokens: Sequence[CodedToken], vocabulary: Sequence[str]) -> tup
         )
         for token in sorted(tokens, key=lambda token: token.start)
     )
-
-
-def _ends_of(
-    audio: NDArray[np.float32],
-    ids: NDArray[np.int64],
-    origins: NDArray[np.int64],
-    lasts: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the sample after the last one of each token; those of *lasts* belong to them."""
-    positions = lasts[:, None] + np.arange(_STRIDE)
-    is_audio = positions < len(audio)
-    tails = audio[np.minimum(positions, len(audio) - 1)].astype(np.float64) * _SCALE
-    expected = (ids << _OFFSET_BITS)[:, None] + positions - origins[:, None]
-    belongs = is_audio & (tails == expected)
-    ends: NDArray[np.int64] = lasts + np.where(belongs.all(axis=1), _STRIDE, belongs.argmin(axis=1))
-    return ends

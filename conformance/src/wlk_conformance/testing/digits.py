@@ -84,8 +84,7 @@ def connected_digits(
     Return *count* digits spoken by one of the voices, their order and gaps drawn from *seed*.
 
     `gap` is the range of the pauses between words, `lead` and `tail` the silence around them, in
-    seconds.  `digits` fixes the words.  They are cut out of the clips at their exact times, so the
-    times of the result are exact too.
+    seconds.  `digits` fixes the words.  Their times are exact.
     """
     rng = np.random.default_rng(seed)
     voices = _voices()

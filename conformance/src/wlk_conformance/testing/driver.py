@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
 
-MAX_DRAIN_CALLS = 10_000  # far beyond any backlog, so that an endless one is reported
+MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 
 
 @attrs.frozen
@@ -31,12 +31,7 @@ class Record:
 
 @attrs.define
 class StreamDriver:
-    """
-    Feed an online processor and record what it emits.
-
-    `clock` is the stream time by this driver's own account, in exact samples and silences, to
-    compare with the processor's.
-    """
+    """Feed an online processor and record what it emits; `clock` is its own count of the audio."""
 
     processor: OnlineProcessor
     records: list[Record] = attrs.field(factory=list, init=False)
@@ -68,37 +63,29 @@ class StreamDriver:
         self.processor.insert_audio_chunk(audio, end_time)
         self._samples += len(audio)
 
-    def feed(
-        self, audio: NDArray[np.float32], *, chunk_seconds: float = 1.0
-    ) -> tuple[ASRToken, ...]:
-        """Insert *audio* in chunks with one process_iter after each; return what was committed."""
-        before = len(self.records)
+    def feed(self, audio: NDArray[np.float32], *, chunk_seconds: float = 1.0) -> None:
+        """Insert *audio* in chunks with one process_iter after each."""
         for chunk in partition(audio, chunk_seconds):
             self.insert(chunk)
             self.process()
-        return self._since(before)
 
     def process(self, *, is_last: bool = False) -> Emission:
         """Call process_iter once."""
         return self._record("process_iter", self.processor.process_iter(is_last))
 
-    def drain(self) -> tuple[ASRToken, ...]:
-        """Call process_iter until no backlog is left; return what was committed."""
-        before = len(self.records)
+    def drain(self) -> None:
+        """Call process_iter until no backlog is left."""
         calls = 0
         while self.processor.has_backlog:
             self.process()
             calls += 1
             if calls == MAX_DRAIN_CALLS:
                 raise AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
-        return self._since(before)
 
-    def silence(self, seconds: float, offset: float | None = None) -> tuple[ASRToken, ...]:
-        """Start and end a silence; return what was committed at its start."""
-        before = len(self.records)
+    def silence(self, seconds: float, offset: float | None = None) -> None:
+        """Start and end a silence."""
         self.start_silence()
         self.end_silence(seconds, offset)
-        return self._since(before)
 
     def start_silence(self) -> Emission:
         """Call start_silence."""
@@ -137,7 +124,3 @@ class StreamDriver:
     def _record(self, call: str, emission: Emission) -> Emission:
         self.records.append(Record(call, self.clock, emission))
         return emission
-
-    def _since(self, before: int) -> tuple[ASRToken, ...]:
-        records = self.records[before:]
-        return tuple(token for record in records for token in record.emission.committed)

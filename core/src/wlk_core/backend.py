@@ -123,6 +123,11 @@ class BackendSpec(PluginSpec):
         names = [option.name for option in self.options]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")
+        if "batching" in self.capabilities and self.thread_affinity == "same-thread":
+            raise ValueError(
+                f"BackendSpec {self.name!r}: batching runs the calls of several streams in the "
+                'thread of one of them; expected thread_affinity "any", got "same-thread"'
+            )
         for option in self.options:
             if unknown := sorted(set(option.policies) - set(self.policies)):
                 raise ValueError(
@@ -136,7 +141,7 @@ class BackendSpec(PluginSpec):
         return resolve_options(self.options, values, scope="backend", owner=self.name)
 
     def stream_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every option of scope "stream", "policy" too; as `backend_options`."""
+        """Return every option of scope "stream", and "policy"; otherwise as `backend_options`."""
         return resolve_options(self.all_options, values, scope="stream", owner=self.name)
 
     def split_options(self, values: Mapping[str, Any]) -> OptionValues:
@@ -187,7 +192,7 @@ class BackendSpec(PluginSpec):
         return (policy, *self.options)
 
     def check_language(self, language: str | None) -> None:
-        """Raise OptionError unless *language* is None, the only one, or one that can be forced."""
+        """Raise OptionError unless *language* is None, the only declared one, or one to force."""
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:

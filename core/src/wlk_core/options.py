@@ -19,6 +19,7 @@ Scope = Literal["backend", "stream"]
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # bytes that are not text
 _BOOLS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -102,7 +103,10 @@ class Option:
 
     def _parsed(self, value: Any) -> Any:
         if self.type is str:
-            return value if isinstance(value, str) and (value or self.scope == "backend") else None
+            # A path may have bytes that are not text; a stream's text is encoded by the engine.
+            is_path = isinstance(value, str) and self.scope == "backend"
+            is_text = isinstance(value, str) and not _SURROGATE.search(value)
+            return value if is_path or (is_text and value) else None
         if self.type is bool:
             known = _BOOLS.get(value.lower()) if isinstance(value, str) else value
             return known if isinstance(known, bool) else None

@@ -204,7 +204,7 @@ class Registry:
         options = resolve_options(spec.options, values, scope="backend", owner=spec.name)
         # Loaders take no paths.
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
-        if ref == "":
+        if ref is not None and not (isinstance(ref, str) and ref):
             raise OptionError(f"a model is a name or a path, got {shown(model)}")
         try:
             return _resolve(spec)(spec, spec.default_model if ref is None else ref, **options)

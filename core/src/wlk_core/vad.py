@@ -14,6 +14,7 @@ import numpy as np
 
 from wlk_core.errors import OptionError
 from wlk_core.processor import SAMPLE_RATE
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -340,4 +341,6 @@ class SilenceGate:
 
 def silence_gate(vad: bool | GateParameters = True) -> SilenceGate | None:  # noqa: FBT001, FBT002 -- as `vad` of Backend.transcribe
     """Return a gate with its own detector for one stream; None where *vad* is False."""
+    if not isinstance(vad, bool | GateParameters):
+        raise OptionError(f"expected `vad` as True, False or GateParameters, got {shown(vad)}")
     return None if vad is False else SilenceGate(SileroDetector(), None if vad is True else vad)

@@ -102,9 +102,11 @@ def test_other_ranks_and_types_are_refused(samples, complaint):
     "change",
     [
         lambda audio: audio * np.float32(np.inf),
+        lambda audio: audio.reshape(2, 5),
+        lambda audio: audio.view(np.int32),
         lambda audio: np.concatenate((audio, [np.nan]), dtype=np.float32),
     ],
-    ids=["computed", "joined"],
+    ids=["computed", "two dimensions", "other samples", "joined"],
 )
 def test_what_is_made_of_valid_audio_is_validated_again(change):
     """Only slices of it stay valid."""

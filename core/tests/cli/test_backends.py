@@ -139,12 +139,13 @@ def test_check_really_loads_the_backend(command):
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_check_names_why_a_backend_does_not_load(install_needy, command):
-    """A framework that does not import is reported with its reason."""
+    """A framework that does not import is reported with its reason, also as JSON."""
     install_needy()
 
-    done = command("backends", "--check", "needy")
+    done = command("backends", "--check", "needy", "--json")
 
-    assert (done.status, done.out) == (1, "")
+    assert done.status == 1
+    assert json.loads(done.out)["ok"] is False
     assert done.err == (
         "wlk-core: backend needy cannot be used: No module named 'no_such_framework'; "
         "install it with: pip install no-such-framework\n"

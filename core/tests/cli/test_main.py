@@ -172,6 +172,20 @@ def test_whatever_fails_is_one_line_and_a_status(command, monkeypatch, error, li
     assert (done.status, done.err.strip()) == (status, f"wlk-core: {line}")
 
 
+@pytest.mark.parametrize(("error", "status"), [(BrokenPipeError(), 141), (OSError("full"), 1)])
+def test_help_that_cannot_be_written_is_a_status(command, monkeypatch, error, status):
+    """A reader that has left needs no line, a full disk has one."""
+
+    def fail(_text):
+        raise error
+
+    monkeypatch.setattr("wlk_core.cli.main.echo", fail)
+
+    done = command()
+
+    assert (status, "" if status == 141 else "wlk-core: full\n") == (done.status, done.err)
+
+
 def test_a_defect_shows_its_traceback_when_asked(command, monkeypatch):
     """WLK_TRACEBACK=1 lets an unexpected exception through."""
 

@@ -50,10 +50,11 @@ def test_the_help_has_its_line_and_imports_nothing(install, command):
 
 
 def test_the_help_leaves_out_what_other_distributions_declare(tmp_path, monkeypatch, command):
-    """Entry points of other groups may have such names."""
-    folder = tmp_path / "other-1.0.dist-info"
-    folder.mkdir()
-    (folder / "entry_points.txt").write_text("[sphinx.builders]\ncommand.foo = a:b\n")
+    """Entry points of other groups may have such names, and metadata may be damaged."""
+    for name, content in (("other", b"[sphinx.builders]\ncommand.foo = a:b\n"), ("bad", b"\xff")):
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "entry_points.txt").write_bytes(content)
     monkeypatch.syspath_prepend(tmp_path)
 
     done = command("--help")

@@ -110,7 +110,7 @@ def hub(monkeypatch):
 def cache(tmp_path, monkeypatch):
     """Keep the caches and records of the test in its own folder; return the hub's cache."""
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return tmp_path / "hf" / "hub"
 

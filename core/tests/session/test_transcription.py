@@ -75,6 +75,7 @@ def test_pauses_are_left_out_by_default(open_stream):
         ([0.0, 0.1], {}, "expected a path, a binary file or a numpy array, got list"),
         (np.zeros(10, dtype=np.int16), {}, "expected float32 samples, got int16"),
         (np.zeros(10, dtype=np.float32), {"sample_rate": 5}, "from 8000 to 192000 Hz, got 5"),
+        ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
         ("talk.wav", {"sample_rate": 44_100}, "a file names its own"),
     ],
 )

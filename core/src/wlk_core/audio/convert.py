@@ -99,7 +99,6 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
     Read-only float32[n] that passed `validate_audio` and that no caller has a reference to.
 
     Slices are valid as well; what numpy computes from it is writeable, and thereby unknown again.
-    May not be viewed in another shape or type.
     """
 
     # A session validates and copies audio when it comes in and gives it to a processor, whose
@@ -111,7 +110,12 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
 
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
     """Return *audio* itself if it is valid, else a validated copy; raises as `validate_audio`."""
-    if isinstance(audio, ValidAudio) and not audio.flags.writeable:
+    if (
+        isinstance(audio, ValidAudio)
+        and not audio.flags.writeable
+        and audio.ndim == 1  # else it is another view
+        and audio.dtype == np.float32
+    ):
         return audio
     validate_audio(audio)
     return sealed(np.array(audio))  # a plain array, whatever the caller's class

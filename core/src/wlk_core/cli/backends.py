@@ -63,10 +63,14 @@ def backends(
     if check_here is not None:
         return _load_here(registry, check_here)
     if check is not None:
-        state, note = check_backend(registry.spec(check))
-        if state != "works":
-            raise BackendUnavailable(f"backend {check} cannot be used: {note}")
-        echo(f"{check} works: {note}")
+        spec = registry.spec(check)
+        state, note = check_backend(spec)
+        error = None if state == "works" else note
+        row = {"name": check, "ok": not error, "model": _smallest_model(spec), "error": error}
+        if as_json or not error:
+            echo(json.dumps(row, indent=2) if as_json else f"{check} works: {note}")
+        if error:
+            raise BackendUnavailable(f"backend {check} cannot be used: {error}")
     elif as_json:
         specs = [registry.model_spec(name)] if name else registry.specs()
         described = [_described(spec, registry) for spec in specs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import importlib
 import logging
 import os
@@ -72,10 +73,11 @@ def _listed_commands() -> dict[str, str]:
     from importlib.metadata import entry_points  # noqa: PLC0415 -- only for the help
 
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
-    for point in entry_points(group="wlk.plugins"):
-        if point.name.startswith("command.") and point.dist:  # nothing is imported
-            name = point.name.removeprefix("command.")
-            listed.setdefault(name, str(point.dist.metadata.json.get("summary", "")))
+    with suppress(UnicodeDecodeError):  # damaged metadata of any distribution
+        for point in entry_points(group="wlk.plugins"):
+            if point.name.startswith("command.") and point.dist:  # nothing is imported
+                name = point.name.removeprefix("command.")
+                listed.setdefault(name, str(point.dist.metadata.json.get("summary", "")))
     return listed
 
 
@@ -102,7 +104,12 @@ def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
     status = execute(sys.argv[1:], command=command, name=name)
     try:
         sys.stdout.flush()
-    except OSError:  # which the command has reported, because each write is flushed
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            status = _BROKEN_PIPE
+        elif status == 0:  # a failure that has its line already gets no other one
+            print_error(error, name)
+            status = FAILED
         # What is pending would make the interpreter's last flush fail too, with a line of its own.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if status == 128 + signal.SIGINT:
@@ -126,14 +133,15 @@ def execute(
     status = FAILED
     try:
         # Not by click's `main`, which turns a broken pipe into an exit with 1.
-        with command.make_context(name, list(arguments), obj=registry) as context:
-            result = command.invoke(context)
-        status = result if isinstance(result, int) else 0
+        try:
+            with command.make_context(name, list(arguments), obj=registry) as context:
+                result = command.invoke(context)
+            status = result if isinstance(result, int) else 0
+        except click.exceptions.NoArgsIsHelpError as error:
+            echo(error.format_message())
+            status = 0
     except click.exceptions.Exit as error:  # after --help, say
         status = error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        echo(error.format_message())
-        status = 0
     except (click.UsageError, OptionError) as error:
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
         status = USAGE

@@ -29,9 +29,12 @@ _REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return *cache_dir*, else the directory that huggingface_hub uses."""
-    from huggingface_hub import constants  # noqa: PLC0415 -- 30 ms; all of it takes half a second
-
-    return Path(cache_dir or constants.HF_HUB_CACHE).expanduser()
+    # Its rules are repeated here, because a listing should not wait for its import.
+    variables = os.environ
+    caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
+    home = variables.get("HF_HOME") or Path(caches, "huggingface")
+    chosen = cache_dir or variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
+    return Path(chosen or Path(home, "hub")).expanduser()
 
 
 def offline_mode() -> bool:

@@ -72,11 +72,11 @@ DECODING = (
 
 def _live_options(*policies: str) -> Iterable[Option]:
     """Return the options of the *policies* for live audio, which long-form does not take."""
-    tick = attrs.evolve(standard_options.TICK_SECONDS, default=0.6, policies=policies)
+    tick = attrs.evolve(standard_options.TICK_SECONDS, default=0.5, policies=policies)
     buffer = attrs.evolve(
         standard_options.BUFFER_SECONDS,
         help="length in seconds from which the buffer is cut after committed words, to half of it "
-        "at least; auto takes what the checkpoint declares, else 8",
+        "at least; auto takes what the checkpoint declares, else 6.6",
         policies=policies,
     )
     return (tick, buffer)

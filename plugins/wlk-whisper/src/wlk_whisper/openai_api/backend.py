@@ -10,7 +10,6 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError
 from wlk_whisper.backend import window_recognizer
-from wlk_whisper.checkpoint import BUFFER_SECONDS
 from wlk_whisper.openai_api.client import ApiClient, Endpoint
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 logger = logging.getLogger(__name__)
+
+_BUFFER_SECONDS = 8.0  # four ticks
 
 
 def load(
@@ -66,7 +67,7 @@ def _open_stream(
             keyterms=config.options["keyterms"] or "",
         )
     )
-    return window_recognizer(call, config, buffer_seconds=BUFFER_SECONDS)
+    return window_recognizer(call, config, buffer_seconds=_BUFFER_SECONDS)
 
 
 def _warm_up(client: ApiClient, calls: EngineCalls) -> None:

@@ -40,9 +40,7 @@ LANGUAGE = "en"
 WHOLE_FILE = "whole-file"  # a contender: faster-whisper itself, which has each recording at once
 CONTENDERS = (
     "faster-whisper",
-    "faster-whisper,tick_seconds=0.5",
     "whisper,policy=alignatt",
-    "whisper,policy=alignatt,tick_seconds=0.5",
     "whisper,policy=local-agreement",
     f"{WHOLE_FILE},beam_size=1",
     f"{WHOLE_FILE},beam_size=5",

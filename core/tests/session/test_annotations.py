@@ -198,6 +198,7 @@ def test_an_annotator_that_missed_audio_is_off(run, speech, monkeypatch):
     events = run(speech, diarizer=diarizer)
 
     assert "diarizer failed: MemoryError: ; it is sw" in str(kinds(events, Failure)[0].error)
+    assert ["diarizer"] == [failure.annotator for failure in kinds(events, Failure)]
     assert [] == kinds(events, SpeakerTurn)
     assert text_of(run(speech)) == text_of(events)
 

@@ -108,8 +108,9 @@ def test_the_configuration_says_what_the_server_does(session):
 def test_a_translator_that_fails_is_an_error_and_the_transcript_goes_on(session):
     """A client of translations would wait for them for ever."""
     session.send(message("update", session=TRANSCRIPT))
-    lost = BackendError("the translator failed", retryable=False)
-    (error,) = session.happen(Failure(lost, False, 1.0))
+    lost = BackendError("out of memory", retryable=False)
+    names = ("turn detector", "translator")  # the first of which leaves the translations alone
+    (error,) = session.happen(*(Failure(lost, False, 1.0, annotator=name) for name in names))
     (delta,) = session.happen(Commit((ASRToken(0.0, 0.5, " one"),), 1.0))
 
     assert "error" == error["type"]

@@ -104,8 +104,8 @@ def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
     (created,) = protocol.begin()
     client("input_audio_buffer.append", audio=SECOND)
     names = ("turn detector", "diarizer")  # the first of which leaves the speakers alone
-    errors = [BackendError(f"the {name} failed: 1", retryable=False) for name in names]
-    (updated,) = happen(*(Failure(off, is_final=False, audio_time=1.0) for off in errors))
+    off = BackendError("out of memory", retryable=False)
+    (updated,) = happen(*(Failure(off, False, 1.0, annotator=name) for name in names))
     messages = happen(
         Commit((token(" zero"),), 1.0),
         Endpoint(0.5, "silence", 1.0),

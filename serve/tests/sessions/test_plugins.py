@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 import json
 from pathlib import Path
@@ -21,6 +22,7 @@ from wlk_serve import protocols
 from wlk_serve.http.admission import Limits
 from wlk_serve.http.server import bound_sockets
 from wlk_serve.protocols import TcpRoute, installed_routes
+from wlk_serve.sessions import sockets
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKENS = [CodedToken(number, 4 * number, 3) for number in range(1, 9)]
@@ -221,6 +223,19 @@ def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(se
 
             assert b"" == connection.recv(1)
             assert ("hello" in first) is bool(rest)
+
+
+def test_a_client_without_http_that_stays_connected_is_left(monkeypatch):
+    """A shutdown does not wait for it for long."""
+    monkeypatch.setattr(sockets, "_LINGER_SECONDS", 0.0)
+
+    async def close():
+        writer = SimpleNamespace(write_eof=lambda: None)
+        async with asyncio.timeout(WAIT):
+            with pytest.raises(TimeoutError):
+                await sockets._TcpSocket(None, asyncio.StreamReader(), writer).close(1000)
+
+    asyncio.run(close())
 
 
 def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):

@@ -109,13 +109,16 @@ class Failure:
     """
     An engine call failed.
 
-    Nothing was changed by it.  After a failure that is not final the same call is made again.  A
-    final one is followed by the End: audio that was not decoded is lost, committed text is not.
+    Nothing was changed by it.  After a failure that is not final the same call is made again; an
+    annotator is switched off instead.  A final one is followed by the End: audio that was not
+    decoded is lost, committed text is not.
     """
 
     error: WLKError
     is_final: bool
     audio_time: float
+    #: "diarizer", "translator" or "turn detector"; None where the processor failed
+    annotator: str | None = None
 
 
 @attrs.frozen(kw_only=True)

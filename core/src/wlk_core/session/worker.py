@@ -260,7 +260,7 @@ class Worker:
                 retryable=False,
             )
             failure.__cause__ = error
-            self.events.append(Failure(failure, is_final=False, audio_time=self._audio_time))
+            self.events.append(Failure(failure, False, self._audio_time, annotator=name))
             return None
 
     def _call(self, call: Callable[[], Emission]) -> Work:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from wlk_core.errors import BackendError, WLKError
+from wlk_core.errors import WLKError
 from wlk_core.languages import NAMES, find_language
 from wlk_core.session import Commit, End, Failure, Translation
 from wlk_core.streaming import is_unspaced
@@ -103,8 +103,8 @@ class TranslationProtocol:
                 space = " " if self._needs_space(text.text) else ""
                 self._last = text.text[-1:]
                 yield self._delta("output", space + text.text, text.end)
-            case Failure(is_final=True) | Failure(error=BackendError(retryable=False)):
-                # The second is the translator's: nothing but the transcript comes any more.
+            case Failure(is_final=True) | Failure(annotator="translator"):
+                # Without a translator nothing but the transcript comes any more.
                 yield from self.refuse(as_request_error(event.error))
             case End() if self._audio.is_ended and len(self._audio.segments) == 1:
                 yield from self._closed()

@@ -293,7 +293,7 @@ class RealtimeProtocol:
                 speakers.add_span(span)
             case Endpoint():
                 speakers.advance(event.time)
-            case Failure(is_final=False) if "the diarizer failed" in str(event.error):
+            case Failure(annotator="diarizer"):
                 speakers.settle()
                 self._speaker_delay = None  # an error event would end some clients
                 yield self._session_message("session.updated")

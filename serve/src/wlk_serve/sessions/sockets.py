@@ -36,6 +36,7 @@ _EXPIRED = 4404  # close code of a session that cannot be resumed
 _LEFT = (OSError, RuntimeError, WebSocketDisconnect)  # what sending to a client that left raises
 _LOST = 1006  # the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
+_LINGER_SECONDS = 2.0  # for a client without HTTP to close its side; a shutdown waits for it
 # Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
 # and give up after 20 s without an answer, because its ping waits unread after its audio.  One more
 # append of 15 MiB is below what a session takes.
@@ -149,8 +150,9 @@ class _TcpSocket:
     async def close(self, _code: int) -> None:
         # A client that still sends would be reset, perhaps before it read the last messages.
         self._writer.write_eof()
-        while await self._reader.read(1 << 16):
-            pass
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while await self._reader.read(1 << 16):
+                pass
 
 
 async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) -> None:

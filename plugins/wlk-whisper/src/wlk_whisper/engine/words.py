@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import chain, groupby, takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -129,18 +129,21 @@ def drop_loop(words: Sequence[W]) -> tuple[W, ...]:
     """
     Return *words* without those that the decoder repeats without audio.
 
-    Words of a repetition loop have no duration, because the alignment has no audio for them.  What
-    follows a loop belongs to it, unless as many words with audio do: a window that begins in the
-    middle of a word can make the decoder repeat a clause before it goes on.
+    Words of a repetition loop have no duration, because the alignment has no audio for them;
+    LOOP_WORDS of them in a row are a loop.  It is dropped with all that follows, unless as many
+    words with audio come before the next loop: a window that begins in the middle of a word can
+    make the decoder repeat a clause before it goes on.
     """
-    runs = [(idle, list(run)) for idle, run in groupby(words, lambda w: w.end <= w.start)]
-    kept: list[W] = []
-    for index, (is_idle, run) in enumerate(runs):
-        if not is_idle or len(run) < LOOP_WORDS:
-            kept += run
-        elif index + 1 == len(runs) or len(runs[index + 1][1]) < LOOP_WORDS:
-            break
-    return tuple(kept)
+    before: list[W] = []
+    sections = [before]  # between loops
+    for is_idle, group in groupby(words, lambda w: w.end <= w.start):
+        run = list(group)
+        if is_idle and len(run) >= LOOP_WORDS:
+            sections.append([])
+        else:
+            sections[-1] += run
+    kept = takewhile(lambda s: sum(w.end > w.start for w in s) >= LOOP_WORDS, sections[1:])
+    return tuple(chain(before, *kept))
 
 
 def tighten_to_speech(words: Sequence[W], audio: NDArray[np.float32]) -> tuple[W, ...]:

@@ -44,10 +44,11 @@ def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style
         (["a", "b"], None, "srt", "several files as srt need a directory of their own: --output"),
         (["a", "b"], "-", "jsonl", "several files as jsonl need a directory of their own: --out"),
         (["a"], "x.srt", "json", "x.srt is srt by its ending, but --format is json; leave"),
-        (["x/a.wav", "y/a.mp3"], ".", "srt", "recordings of one name need an --output each"),
+        (["a"], "", None, "--output needs the path of a file"),
+        (["x/a.wav", "y/a.mp3"], ".", "srt", "two recordings are called a; transcribe each with"),
         (["a.wav"], "a.wav", "text", "--output a.wav would overwrite the recording a.wav"),
-        (["a", "b"], "a.wav", None, "--output a.wav: File exists"),
-        (["a", "b"], "new.srt", None, "--output new.srt: several files need a directory"),
+        (["a", "b"], "a.wav", None, "expected a directory for the results, got --output a.wav"),
+        (["a", "b"], "new.srt", None, "expected a directory for the results, got --output new.srt"),
     ],
 )
 def test_formats_and_files_that_do_not_fit_are_refused(  # noqa: PLR0917 -- fixtures

@@ -87,14 +87,18 @@ def plan_outputs(
                 f"several files as {style} need a directory of their own: --output DIRECTORY"
             )
         return [(style or "text", None)] * len(files)
+    if not output:
+        raise click.UsageError("--output needs the path of a file or directory, got ''")
     paths = [Path(output)]
     ending = None if paths[0].is_dir() else STYLES.get(paths[0].suffix.lower())
     if len(files) > 1 or paths[0].is_dir() or output.endswith(("/", os.sep)):
         names = ["stdin" if file == "-" else Path(file).stem for file in files]
-        if len(set(names)) < len(names):
-            raise click.UsageError("recordings of one name need an --output each")
-        if ending is not None:
-            raise click.UsageError(f"--output {output}: several files need a directory")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise click.UsageError(
+                f"two recordings are called {twice[0]}; transcribe each with its own --output"
+            )
+        if ending is not None or paths[0].is_file():
+            raise click.UsageError(f"expected a directory for the results, got --output {output}")
         paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
         try:
             paths[0].parent.mkdir(parents=True, exist_ok=True)

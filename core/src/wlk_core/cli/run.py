@@ -158,6 +158,7 @@ class Run:
             raise  # it would be the same with every other recording
         except WLKError as error:  # as of a server that is full
             self._fail(error)
+            self._each(methodcaller("finish", self.outcome))
             return self._status
         self._session = Session(
             self._processor,

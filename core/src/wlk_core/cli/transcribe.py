@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,23 @@ SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digit
 _SECONDS = click.FloatRange(0, 86_400, min_open=True)
 
 
+def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    if math.isnan(value):  # which lies in every range
+        raise click.BadParameter("expected a number of seconds, got nan")
+    return value
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
-@click.option("--chunk-seconds", type=_SECONDS, default=1.0, help="Seconds of audio per call.")
+@click.option(
+    "--chunk-seconds",
+    type=_SECONDS,
+    default=1.0,
+    show_default=True,
+    callback=_chunk_seconds,
+    help="Seconds of audio per call.",
+)
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
 @click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
@@ -42,7 +56,7 @@ def transcribe(
     **flags: Any,
 ) -> int:
     """
-    Transcribe each FILE, with text as soon as it is final.
+    Transcribe each FILE, printing text as soon as it is final.
 
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.  The ending of --output
@@ -81,7 +95,7 @@ def listen(
     **flags: Any,
 ) -> int:
     """
-    Transcribe a microphone until Ctrl-C, with text as soon as it is final.
+    Transcribe a microphone until Ctrl-C, printing text as soon as it is final.
 
     --save may be repeated; the ending of its file, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
     the format.  Files grow with the words, those with speakers and .json files come in the end.

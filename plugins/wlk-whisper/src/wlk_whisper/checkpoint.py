@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "find_model"]
 
 # A longer buffer is decoded more often, a shorter one gives less context.  Half of it stays when it
-# is cut: where a cut left the newest words only, a fifth more of them were wrong.  With ticks of
+# is cut: where a cut left the newest words only, two in five more were wrong.  With ticks of
 # 0.5 s this is what 12 encoder frames for each new one allow, for as many errors: docs/whisper.md.
 BUFFER_SECONDS = 6.6
 

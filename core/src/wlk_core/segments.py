@@ -163,7 +163,7 @@ def _stamp(seconds: float, point: str) -> str:
 
 def token_record(token: ASRToken) -> dict[str, Any]:
     """Return a token's fields."""
-    return silence_record(token) | {
+    return span_record(token) | {
         "text": token.text,
         "probability": None if token.probability is None else round(token.probability, 4),
         "speaker": token.speaker,
@@ -173,18 +173,18 @@ def token_record(token: ASRToken) -> dict[str, Any]:
 
 def segment_record(segment: Segment) -> dict[str, Any]:
     """Return a caption's fields, with a translation if it has one."""
-    record = silence_record(segment) | {"text": segment.text, "speaker": segment.speaker}
+    record = span_record(segment) | {"text": segment.text, "speaker": segment.speaker}
     translation = segment.translation
     return record if translation is None else record | {"translation": translation}
 
 
 def translation_record(text: TranslatedText) -> dict[str, Any]:
     """Return a translation's fields."""
-    return silence_record(text) | {"text": text.text, "language": text.language}
+    return span_record(text) | {"text": text.text, "language": text.language}
 
 
-def silence_record(span: Silence | ASRToken | Segment | TranslatedText) -> dict[str, Any]:
-    """Return the start and the end, which are all fields of a pause."""
+def span_record(span: Silence | ASRToken | Segment | TranslatedText) -> dict[str, Any]:
+    """Return start and end in rounded seconds."""
     return {"start": round_seconds(span.start), "end": round_seconds(span.end)}
 
 

@@ -20,7 +20,7 @@ from wlk_core.segments import (
     round_seconds,
     segment_record,
     segments_from_tokens,
-    silence_record,
+    span_record,
     srt_cue,
     token_record,
     translation_record,
@@ -170,7 +170,7 @@ class JSONLines:
             text, tokens = event.transcript.text, list(map(token_record, event.transcript.tokens))
             return _line("hypothesis", event.audio_time, text=text, tokens=tokens)
         if isinstance(event, SilenceSpan):
-            return _line("silence", event.audio_time, **silence_record(event.silence))
+            return _line("silence", event.audio_time, **span_record(event.silence))
         if isinstance(event, Translation):
             return _line("translation", event.audio_time, **translation_record(event.text))
         return ""
@@ -219,7 +219,7 @@ class Document:
             "text": "".join(token.text for token in tokens).strip(),
             "tokens": list(map(token_record, tokens)),
             "segments": list(map(segment_record, segments)),
-            "silences": list(map(silence_record, self._silences)),
+            "silences": list(map(span_record, self._silences)),
             "stats": _rounded(outcome.stats),
         }
         if translations:

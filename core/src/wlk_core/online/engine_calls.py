@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 @contextmanager
 def engine_errors(problem: str) -> Iterator[None]:
-    """Raise an engine's errors as BackendError; those of this project, as OptionError, pass."""
+    """Raise an engine's errors as BackendError; errors of this project pass through unchanged."""
     try:
         yield
     except WLKError:
@@ -186,7 +186,11 @@ class EngineBatches:
         self._batches_without_wait = 0
 
     def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
-        """Answer *argument* together with others of its *kind*; each stream has its own *run*."""
+        """
+        Return the answer to *argument*, taken together with other calls of its *kind*.
+
+        *run* takes several arguments and returns their answers in order; each stream has its own.
+        """
         # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
         # and an interrupt needs no partner.
         call = _Call(run, argument, kind)

@@ -24,7 +24,7 @@ from wlk_core.segments import (
     round_seconds,
     segment_record,
     segments_from_tokens,
-    silence_record,
+    span_record,
     srt_text,
     token_record,
     vtt_text,
@@ -85,7 +85,7 @@ class Transcription:
             "text": self.text,
             "tokens": [token_record(token) for token in self.words],
             "segments": [segment_record(segment) for segment in self.segments],
-            "silences": [silence_record(silence) for silence in self.silences],
+            "silences": [span_record(silence) for silence in self.silences],
         }
 
 

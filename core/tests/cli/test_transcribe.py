@@ -289,6 +289,7 @@ def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(
         ),
         (["--option", "tick_seconds=99"], "option tick_seconds lies between 0.1 and 10", 2),
         (["--chunk-seconds", "0"], "0.0 is not in the range", 2),
+        (["--chunk-seconds", "nan"], "nan is not a number of seconds", 2),
         (["--format", "xml"], "'xml' is not one of", 2),
         (["--output", "no/such/path"], "there is no directory", 2),
     ],

@@ -51,12 +51,18 @@ translator_options = _all(
 )
 #: Adds the options that choose a backend and run a stream; `choose` resolves their values.
 stream_options = _all(
-    backend_option("Backend to use; see: wlk-core backends.  [default: the preferred one]"),
+    backend_option("Backend to use; wlk-core backends marks the default with a star."),
     click.option("--model", metavar="REF", help="Size alias, repository id or directory."),
     click.option(
         "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
     ),
-    click.option("--task", type=_TASKS, default="transcribe", help="Translate means to English."),
+    click.option(
+        "--task",
+        type=_TASKS,
+        default="transcribe",
+        show_default=True,
+        help="Write what was said, or translate it into English.",
+    ),
     click.option("--policy", metavar="NAME", help="Streaming policy; see: wlk-core backends NAME."),
     pairs_option("--option", "pairs", "Option of the backend, see: wlk-core backends NAME"),
     click.option("--no-vad", is_flag=True, help="Give silences to the model too."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,18 @@ from wlk_core.errors import BackendUnavailable
 from wlk_core.options import OptionValues, parse_pairs
 
 SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digits
-_SECONDS = click.FloatRange(0, 86_400, min_open=True)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
-@click.option("--chunk-seconds", type=_SECONDS, default=1.0, help="Seconds of audio per call.")
+@click.option(
+    "--chunk-seconds",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Seconds of audio per call.",
+)
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
 @click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
@@ -42,12 +48,14 @@ def transcribe(
     **flags: Any,
 ) -> int:
     """
-    Transcribe each FILE, with text as soon as it is final.
+    Transcribe each FILE, printing text as soon as it is final.
 
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.  The ending of --output
     chooses the format, and without it text goes to standard output.
     """
+    if math.isnan(chunk_seconds):  # which click's range lets pass
+        raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
     plan = plan_outputs(files, output, style, is_forced=force)
     choice = choose(registry_of(context), **flags)
     planned = [(file, [each]) for file, each in zip(files, plan, strict=True)]
@@ -81,7 +89,7 @@ def listen(
     **flags: Any,
 ) -> int:
     """
-    Transcribe a microphone until Ctrl-C, with text as soon as it is final.
+    Transcribe a microphone until Ctrl-C, printing text as soon as it is final.
 
     --save may be repeated; the ending of its file, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
     the format.  Files grow with the words, those with speakers and .json files come in the end.

@@ -27,7 +27,7 @@ def is_unspaced(character: str) -> bool:
 
 
 def column_count(text: str) -> int:
-    """Return how many columns *text* takes: wide characters take two, marks none."""
+    """Return the width of *text* in columns: wide characters take 2, combining marks 0."""
     visible = [c for c in text if unicodedata.category(c) not in _NO_WIDTH]
     return len(visible) + sum(unicodedata.east_asian_width(c) in "WF" for c in visible)
 

@@ -184,7 +184,7 @@ def translation_record(text: TranslatedText) -> dict[str, Any]:
 
 
 def span_record(span: Silence | ASRToken | Segment | TranslatedText) -> dict[str, Any]:
-    """Return the start and the end in rounded seconds."""
+    """Return start and end in rounded seconds."""
     return {"start": round_seconds(span.start), "end": round_seconds(span.end)}
 
 

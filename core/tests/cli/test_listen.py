@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import json
+from pathlib import Path
 import re
 import signal
 import struct
@@ -215,23 +217,70 @@ def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone,
     assert len(read_wav(sound)) > 0
 
 
-def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_path, monkeypatch):
-    """One line names the file; the other files and standard output go on."""
-    full, text = tmp_path / "talk.jsonl", tmp_path / "talk.txt"
-    write = Output.write
-
-    def fill(self, written):
-        if self._path == full:
-            raise OSError(f"cannot write {full}: No space left on device")
-        write(self, written)
-
-    monkeypatch.setattr(Output, "write", fill)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp_path):
+    """One line names each file; the other files and standard output go on."""
+    sound, events, text = (tmp_path / f"talk{suffix}" for suffix in (".wav", ".jsonl", ".txt"))
+    for full in (sound, events):
+        full.symlink_to("/dev/full")
     microphone(blocks_of(spoken(1, 2, 3)))
-    done = listen("--save", full, "--save", text)
+    done = listen("--save", sound, "--save", events, "--save", text)
+    gc.collect()  # which would find a file that was left open
 
     assert (1, "one two three\n") == done[:2]
-    assert f"wlk-core: cannot write {full}: No space left on device\n" == done.err
+    assert [
+        f"wlk-core: cannot write {full}: No space left on device" for full in (sound, events)
+    ] == done.err.splitlines()
     assert "one two three\n" == text.read_text()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_stream_that_cannot_be_opened_closes_its_files(
+    listen, microphone, toy_engine, tmp_path, monkeypatch
+):
+    """What was there before stays, but for the sound, whose file is empty."""
+
+    def full(*_arguments):
+        raise RuntimeError("no place is free")
+
+    monkeypatch.setattr(toy_engine, "open_stream", full)
+    microphone([])
+    sound, text = tmp_path / "talk.wav", tmp_path / "talk.txt"
+    text.write_text("precious")
+    done = listen("--save", sound, "--save", text, "--force")
+    gc.collect()
+
+    assert 1 == done.status
+    assert "no place is free" in done.err
+    assert 0 == len(read_wav(sound))
+    assert "precious" == text.read_text()
+
+
+def test_audio_that_comes_while_the_model_works_delays_no_word(
+    listen, microphone, spoken, tmp_path
+):
+    """As from PortAudio, whose blocks are there at once when one is due."""
+    text = tmp_path / "talk.txt"
+    written = []
+    opened = microphone(blocks_of(spoken(*range(9))))
+
+    class Prompt(type(opened)):
+        is_due = False
+
+        def read(self, timeout):
+            """Return a block at every other call, also while the model has work."""
+            self.is_due = not self.is_due
+            if timeout == 0 and not self.is_due:
+                return []
+            written.append(text.read_text() if text.exists() else "")
+            return super().read(1.0)
+
+    opened.__class__ = Prompt
+    done = listen("--save", text)
+
+    assert (0, "zero one two three four five six seven eight\n", "") == done
+    assert written[len(written) // 2].startswith("zero one")
 
 
 @pytest.mark.parametrize(

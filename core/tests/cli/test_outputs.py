@@ -29,6 +29,7 @@ def test_without_output_everything_goes_to_standard_output():
         ("x.log", None, ("text", "x.log")),
         (".", "srt", ("srt", "a.srt")),
         ("new/", "json", ("json", "new/a.json")),
+        ("new.srt/", "json", ("json", "new.srt/a.json")),
     ],
 )
 def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style, planned):
@@ -44,11 +45,11 @@ def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style
         (["a", "b"], None, "srt", "several files as srt need a directory of their own: --output"),
         (["a", "b"], "-", "jsonl", "several files as jsonl need a directory of their own: --out"),
         (["a"], "x.srt", "json", "x.srt is srt by its ending, but --format is json; leave"),
-        (["a"], "", None, "--output needs the path of a file"),
-        (["x/a.wav", "y/a.mp3"], ".", "srt", "two recordings are called a; transcribe each with"),
+        (["x/a.wav", "y/a.mp3"], ".", "srt", "two recordings are called a; transcribe each wi"),
         (["a.wav"], "a.wav", "text", "--output a.wav would overwrite the recording a.wav"),
-        (["a", "b"], "a.wav", None, "expected a directory for the results, got --output a.wav"),
-        (["a", "b"], "new.srt", None, "expected a directory for the results, got --output new.srt"),
+        (["a", "b"], "a.wav", None, "expected a directory for several results, got a.wav"),
+        (["a", "b"], "new.srt", None, "expected a directory for several results, got new.srt"),
+        (["a"], "", None, "--output needs the path of a file or directory, got ''"),
     ],
 )
 def test_formats_and_files_that_do_not_fit_are_refused(  # noqa: PLR0917 -- fixtures

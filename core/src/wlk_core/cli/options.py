@@ -51,9 +51,7 @@ translator_options = _all(
 )
 #: Adds the options that choose a backend and run a stream; `choose` resolves their values.
 stream_options = _all(
-    backend_option(
-        "Backend to use; see: wlk-core backends.  [default: the configured or preferred one]"
-    ),
+    backend_option("Backend to use; wlk-core backends marks the default with a star."),
     click.option("--model", metavar="REF", help="Size alias, repository id or directory."),
     click.option(
         "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
@@ -63,7 +61,7 @@ stream_options = _all(
         type=_TASKS,
         default="transcribe",
         show_default=True,
-        help="translate: into English.",
+        help="Write what was said, or translate it into English.",
     ),
     click.option("--policy", metavar="NAME", help="Streaming policy; see: wlk-core backends NAME."),
     pairs_option("--option", "pairs", "Option of the backend, see: wlk-core backends NAME"),

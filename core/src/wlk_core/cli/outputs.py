@@ -45,6 +45,7 @@ class Output:
         except OSError as error:
             if self._path is None and isinstance(error, BrokenPipeError):
                 raise
+            self.close(is_complete=False)
             name = self._path or "standard output"
             raise OSError(f"cannot write {name}: {error.strerror or error}") from error
 
@@ -90,15 +91,16 @@ def plan_outputs(
     if not output:
         raise click.UsageError("--output needs the path of a file or directory, got ''")
     paths = [Path(output)]
-    ending = None if paths[0].is_dir() else STYLES.get(paths[0].suffix.lower())
-    if len(files) > 1 or paths[0].is_dir() or output.endswith(("/", os.sep)):
+    is_directory = paths[0].is_dir() or output.endswith(("/", os.sep))
+    ending = None if is_directory else STYLES.get(paths[0].suffix.lower())
+    if len(files) > 1 or is_directory:
         names = ["stdin" if file == "-" else Path(file).stem for file in files]
-        if twice := [name for name in names if names.count(name) > 1]:
+        if name := next((name for name in names if names.count(name) > 1), None):
             raise click.UsageError(
-                f"two recordings are called {twice[0]}; transcribe each with its own --output"
+                f"two recordings are called {name}; transcribe each with its own --output"
             )
         if ending is not None or paths[0].is_file():
-            raise click.UsageError(f"expected a directory for the results, got --output {output}")
+            raise click.UsageError(f"expected a directory for several results, got {output}")
         paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
         try:
             paths[0].parent.mkdir(parents=True, exist_ok=True)

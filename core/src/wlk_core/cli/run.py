@@ -154,11 +154,12 @@ class Run:
             self._processor = self.backend.create_processor(
                 language=self.outcome.language, task=self.choice.task, **self.options
             )
-        except OptionError:
-            raise  # it would be the same with every other recording
         except WLKError as error:  # as of a server that is full
-            self._fail(error)
+            self.outcome.incomplete = str(error)
             self._each(methodcaller("finish", self.outcome))
+            if isinstance(error, OptionError):
+                raise  # it would be the same with every other recording
+            self._fail(error)
             return self._status
         self._session = Session(
             self._processor,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-import logging
 import os
-from pathlib import Path
 import shutil
 import sys
 import textwrap
@@ -17,6 +15,7 @@ from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    import logging
 
 _MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
@@ -42,11 +41,14 @@ def usage_line(error: click.UsageError) -> str:
 
 def report(file: str, error: Exception) -> None:
     """Write why a recording or a microphone failed, in one line that names it."""
+    from pathlib import Path  # noqa: PLC0415 -- 3 ms, as below
+
     print_error(error if Path(file).name in str(error) else f"{file}: {error}")
 
 
 def printable_formatter(style: str) -> logging.Formatter:
     """Return a formatter of log records that escapes terminal control sequences."""
+    import logging  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
 
     class PrintableFormatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:

@@ -18,13 +18,6 @@ from wlk_core.errors import BackendUnavailable
 from wlk_core.options import OptionValues, parse_pairs
 
 SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digits
-_SECONDS = click.FloatRange(0, 86_400, min_open=True)
-
-
-def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if math.isnan(value):  # which lies in every range
-        raise click.BadParameter("expected a number of seconds, got nan")
-    return value
 
 
 @click.command()
@@ -32,10 +25,9 @@ def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: 
 @stream_options
 @click.option(
     "--chunk-seconds",
-    type=_SECONDS,
+    type=click.FloatRange(0, 86_400, min_open=True),
     default=1.0,
     show_default=True,
-    callback=_chunk_seconds,
     help="Seconds of audio per call.",
 )
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
@@ -62,6 +54,8 @@ def transcribe(
     be read is one line on standard error and does not stop the others.  The ending of --output
     chooses the format, and without it text goes to standard output.
     """
+    if math.isnan(chunk_seconds):  # which click's range lets pass
+        raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
     plan = plan_outputs(files, output, style, is_forced=force)
     choice = choose(registry_of(context), **flags)
     planned = [(file, [each]) for file, each in zip(files, plan, strict=True)]

@@ -81,7 +81,7 @@ class AlignAttDecoder(Protocol):
                 apart (*cut_samples*) leave more of a word than a decoder takes for noise.
             context: the committed words whose audio this is; the decoder begins with them and
                 returns only what follows.  Their times and frames count as those it returns.
-            prompt: as for `Transcriber`; the same errors may be raised.
+            prompt: as for `Transcriber`, whose errors the decoder may raise too.
             language: a code, or None to detect it.
             is_last: the utterance ends with this audio, so no word is held back for more of it.
 

@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 @contextmanager
 def engine_errors(problem: str) -> Iterator[None]:
-    """Raise an engine's errors as BackendError; errors of this project pass through."""
+    """Raise an engine's errors as BackendError; errors of this project pass through unchanged."""
     try:
         yield
     except WLKError:
@@ -187,10 +187,9 @@ class EngineBatches:
 
     def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
         """
-        Return the answer to *argument*, which is run together with others of its *kind*.
+        Return the answer to *argument*, taken together with other calls of its *kind*.
 
-        Each stream has its own *run*, which takes several arguments and returns their answers in
-        the same order.
+        *run* takes several arguments and returns their answers in order; each stream has its own.
         """
         # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
         # and an interrupt needs no partner.

@@ -64,7 +64,7 @@ class Endpoint:
     """An utterance is over, and every word of it is committed."""
 
     time: float  #: where it ends on the stream clock
-    reason: EndpointReason  #: "commit" is the caller's, "end" is the end of the audio
+    reason: EndpointReason  #: "commit": the caller asked for it; "end": the audio ended
     audio_time: float
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from wlk_conformance.backend_under_test import find_backend
 from wlk_conformance.rules import rule_tests
-from wlk_conformance.runner import examine
+from wlk_conformance.runner import judge
 from wlk_conformance.suite import BackendConformance
 from wlk_nemotron.torch.network import NemotronEngine
 
@@ -21,7 +21,7 @@ def verdicts() -> set[str]:
     under_test = find_backend("nemotron", model="digits", rules=(RULE,))
     suite = BackendConformance()
     outcomes = {
-        examine(declared, partial(test, suite), under_test).status
+        judge(declared, partial(test, suite), under_test, [].append).status
         for declared, test in rule_tests(BackendConformance)
         if declared.id == RULE
     }

@@ -8,7 +8,7 @@ import pytest
 
 from wlk_conformance.backend_under_test import find_backend
 from wlk_conformance.rules import rule_tests
-from wlk_conformance.runner import examine
+from wlk_conformance.runner import judge
 from wlk_conformance.suite import BackendConformance
 from wlk_sherpa.engine.engine import SherpaEngine
 
@@ -18,7 +18,7 @@ def verdicts(rule: str) -> set[str]:
     under_test = find_backend("sherpa", model="digits", rules=(rule,))
     suite = BackendConformance()
     outcomes = {
-        examine(declared, partial(test, suite), under_test).status
+        judge(declared, partial(test, suite), under_test, [].append).status
         for declared, test in rule_tests(BackendConformance)
         if declared.id == rule
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import difflib
 import math
 import re
@@ -13,7 +14,7 @@ from wlk_core.errors import OptionError
 from wlk_core.untrusted import printable, real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Scope = Literal["backend", "stream"]
 
@@ -45,6 +46,13 @@ def check(
 
 #: The validator of the name of a declaration.
 NAME = check("[a-z][a-z0-9-]*", re.compile("[a-z][a-z0-9-]*").fullmatch)
+_TEXT_BY_NAME = check(
+    "a mapping of non-empty strings",
+    lambda value: (
+        isinstance(value, Mapping)
+        and all(isinstance(text, str) and text for pair in value.items() for text in pair)
+    ),
+)
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -137,15 +145,18 @@ class PluginSpec:
     languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: Size aliases and what they stand for (a repository id, or a word such as "bundled"); other
     #: models are repository ids or local directories.
-    models: Mapping[str, str] = attrs.field(factory=dict)
-    default_model: str | None = None  #: when none is named
+    models: Mapping[str, str] = attrs.field(factory=dict, validator=_TEXT_BY_NAME)
+    #: The model that is loaded where none is named.
+    default_model: str | None = attrs.field(
+        default=None, validator=check("a string or None", lambda name: isinstance(name, str | None))
+    )
     #: Glob patterns of the files of a model in its repository; empty for all of them.  Of
     #: alternatives, "this|that", the first that matches a file is taken, because some repositories
     #: have the weights in two formats.
     model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: The distributions needed at run time, which are looked up in package metadata, each with the
     #: command that installs it.
-    requires: Mapping[str, str] = attrs.field(factory=dict)
+    requires: Mapping[str, str] = attrs.field(factory=dict, validator=_TEXT_BY_NAME)
 
 
 class OptionValues(NamedTuple):

@@ -101,9 +101,9 @@ class Registry:
         info, point = _only("command", name, found)
         try:
             return getattr(point.load(), name)
-        except WLKError:
+        except (WLKError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # as in `_load`
             failure = attrs.evolve(info, error=reason(error)).failure
             raise BackendUnavailable(f"command {name} cannot be used: {failure}") from error
 
@@ -208,9 +208,9 @@ class Registry:
             raise OptionError(f"a model is a name or a path, got {shown(model)}")
         try:
             return _resolve(spec)(spec, spec.default_model if ref is None else ref, **options)
-        except WLKError:
+        except (WLKError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             # Broken frameworks raise anything when they are imported: OSError of a missing library,
             # RuntimeError of another version.  What a loader raises by itself is about the model.
             frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
@@ -243,9 +243,12 @@ class Registry:
             with _IMPORTING, redirect_stdout(sys.stderr):
                 try:
                     self._loaded[point] = _read(info, point.load())
-                # A plugin may raise anything at import, and some exit where a device is missing.
-                # The failure is recorded, so that one broken plugin does not take the others down.
-                except (Exception, SystemExit) as error:
+                except KeyboardInterrupt:
+                    raise
+                # A plugin may raise anything at import: some exit where a device is missing, and
+                # pytest's skips derive from BaseException.  The failure is recorded, so that one
+                # broken plugin does not take the others down.
+                except BaseException as error:
                     if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
                         raise
                     self._loaded[point] = attrs.evolve(info, error=reason(error))
@@ -338,7 +341,6 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
                     f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
-            missing_requirements(spec)  # of a wrong type it would break every list of plugins
             specs.append(spec)
     return attrs.evolve(info, specs=tuple(specs))
 

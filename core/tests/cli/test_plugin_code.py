@@ -146,11 +146,21 @@ def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recor
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "raise SystemExit(0)\n",
+        "raise GeneratorExit\n",
+        "@hookimpl\ndef wlk_backends():\n    yield spec('odd', models=['a'])\n",
+        "@hookimpl\ndef wlk_backends():\n    yield spec('odd', default_model=3)\n",
+    ],
+    ids=["exit", "base exception", "models", "default model"],
+)
+@pytest.mark.parametrize(
     "arguments", [["plugins"], ["backends"], ["models"], ["doctor", "--fast"]], ids=" ".join
 )
-def test_a_plugin_that_ends_the_program_ends_no_command(site, command, arguments):
+def test_a_plugin_that_fails_ends_no_listing(site, command, arguments, code):
     """The other backends are listed, and the plugin is named."""
-    site.install("wlk-odd", ["odd"], "raise SystemExit(0)\n")
+    site.install("wlk-odd", ["odd"], code)
 
     done = command(*arguments)
 

@@ -58,7 +58,19 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    return [spec('toy', requires=['torch'])]\n",
-            "AttributeError: 'list' object has no attribute 'items'",
+            "ValueError: BackendSpec: expected requires as a mapping of non-empty strings, got [",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', models=['a'])]\n",
+            "ValueError: BackendSpec: expected models as a mapping of non-empty strings, got ['a']",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', models={'a': 1})]\n",
+            "ValueError: BackendSpec: expected models as a mapping of non-empty strings, got {'a'",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', default_model=3)]\n",
+            "ValueError: BackendSpec: expected default_model as a string or None, got 3",
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
@@ -69,6 +81,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
             "ValueError: BackendSpec: expected name as [a-z][a-z0-9-]*, got 'Toy'",
         ),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("import pytest\npytest.skip('no device', allow_module_level=True)\n", "Skipped: no"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
     ],
     ids=[
@@ -78,9 +91,13 @@ def test_strict_mode_raises_what_the_plugin_raised(
         "wrong preference",
         "no summary",
         "a list of requirements",
+        "a list of models",
+        "models that are numbers",
+        "a default that is a number",
         "raising",
         "bad name",
         "exit",
+        "skip",
         "unknown argument",
     ],
 )
@@ -96,6 +113,14 @@ def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     assert row.error is not None
     assert row.error.startswith(error)
     assert "\n" not in row.error
+
+
+def test_an_interrupt_while_a_plugin_is_imported_passes(site: Any) -> None:
+    """Ctrl-C ends the program, and the plugin is not recorded as broken."""
+    site.install("wlk-odd", ["odd"], "raise KeyboardInterrupt\n")
+
+    with pytest.raises(KeyboardInterrupt):
+        site.registry().plugins()
 
 
 @pytest.mark.parametrize("api", [0, 99])

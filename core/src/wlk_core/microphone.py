@@ -1,4 +1,4 @@
-"""Capture an input device through PortAudio, and reopen it when it is lost."""
+"""Live sources: an input device, which is reopened when it is lost, and a recording as if live."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ class Captured:
 
     audio: bytes | NDArray[np.float32]
     lost_seconds: float = 0.0
+
+    def pieces(self, rate: int) -> Iterator[bytes | NDArray[np.float32]]:
+        """Yield what was not captured as silence, then the audio, with *rate* samples a second."""
+        lost = round(self.lost_seconds * rate)
+        for start in range(0, lost, rate):  # a second at a time, because a machine may sleep long
+            yield bytes(_BYTES * min(rate, lost - start))
+        yield self.audio
 
 
 class Microphone:
@@ -99,10 +106,7 @@ class Microphone:
         converter = PcmConverter(rate=self.rate)
         while not self._is_closed:
             for captured in self.read(_REOPEN_SECONDS):
-                lost = round(captured.lost_seconds * self.rate)
-                for start in range(0, lost, self.rate):  # a second at a time, after a long sleep
-                    yield converter.push(bytes(_BYTES * min(self.rate, lost - start)))
-                yield converter.push(captured.audio)
+                yield from map(converter.push, captured.pieces(self.rate))
 
     def close(self) -> None:
         """Release the device; may be called again."""
@@ -177,6 +181,38 @@ class Microphone:
                 self.problem = f"{name} is gone; connect it again"
         except (AudioDeviceError, self._sounddevice.PortAudioError) as error:
             self.problem = str(error)
+
+
+class FileSource:
+    """A recording with the calls of `Microphone`; `is_spoken` plays it as it was spoken."""
+
+    rate = SAMPLE_RATE
+    problem: str | None = None
+
+    def __init__(self, file: str, chunk_seconds: float = 0.1, *, is_spoken: bool = True) -> None:
+        from wlk_core.audio import decode_file, rechunk  # noqa: PLC0415 -- brings numpy and av
+
+        self._chunks = rechunk(decode_file(file), max(1, round(chunk_seconds * SAMPLE_RATE)))
+        self._is_spoken = is_spoken
+        self._next: Captured | None = None
+        self._due = time.monotonic()  # when the end of `_next` has been spoken
+
+    def read(self, timeout: float) -> list[Captured] | None:
+        """Return a chunk if one is due after up to *timeout* seconds, None at the end."""
+        if not self._is_spoken and not timeout:
+            return []  # nobody speaks, and the model has work
+        if self._next is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return None
+            self._next = Captured(chunk)
+            self._due += len(chunk) / SAMPLE_RATE
+        if self._is_spoken:
+            time.sleep(max(0.0, min(timeout, self._due - time.monotonic())))
+            if self._due > time.monotonic():
+                return []
+        block, self._next = self._next, None
+        return [block]
 
 
 def input_devices() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core._line_breaks import binds_to, column_count, continues_character, may_divide
-from wlk_core.untrusted import printable
+from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -125,6 +125,14 @@ def vtt_text(tokens: Iterable[ASRToken]) -> str:
     return VTT_HEADER + "".join(map(vtt_cue, itertools.count(1), segments_from_tokens(tokens)))
 
 
+def text_cue(number: int, segment: Segment) -> str:
+    """Return a line of text, which begins with its speaker, and below it its translation."""
+    del number
+    speaker = "" if segment.speaker is None else f"{plain(str(segment.speaker))}: "
+    translation = f"  {plain(segment.translation)}\n" if segment.translation else ""
+    return f"{speaker}{plain(segment.text)}\n{translation}"
+
+
 def srt_cue(number: int, segment: Segment) -> str:
     """Return a cue of SubRip, the number counting from 1."""
     texts = [" ".join(text.split()).replace("-->", "->") for text in _texts(segment)]
@@ -149,8 +157,8 @@ def _texts(segment: Segment) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    plain = printable(" ".join(text.split()))
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = printable(" ".join(text.split()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _stamp(seconds: float, point: str) -> str:

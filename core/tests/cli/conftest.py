@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import CodedToken, encode
-from wlk_core.cli import run
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
 from wlk_core.microphone import Captured
@@ -192,8 +192,8 @@ def clock(monkeypatch):
     def sleep(seconds):
         clock.seconds += seconds + 1e-9  # a little more than asked for, as a real sleep does
 
-    monkeypatch.setattr(run.time, "monotonic", lambda: clock.seconds)
-    monkeypatch.setattr(run.time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(time, "sleep", sleep)
     return clock
 
 

@@ -17,13 +17,10 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core.cli import run
-from wlk_core.cli.outputs import Output
-from wlk_core.cli.run import FileSource
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.writers import new_format
+from wlk_core.cli.writers import Output, new_format
 from wlk_core.errors import AudioDeviceError, AudioFormatError
-from wlk_core.microphone import Captured
+from wlk_core.microphone import Captured, FileSource
 from wlk_core.session import Commit, Endpoint
 from wlk_core.tokens import ASRToken
 
@@ -358,7 +355,7 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
         yield np.zeros(32_000, np.float32)
         raise AudioFormatError("damaged data")
 
-    monkeypatch.setattr(run, "decode_file", damaged)
+    monkeypatch.setattr("wlk_core.audio.decode_file", damaged)
     source = FileSource("a.flac")
     clock.seconds += 60.0
     blocks = []

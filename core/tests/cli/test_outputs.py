@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 import re
+from types import SimpleNamespace
 
 import click
 import pytest
 
-from wlk_core.cli.outputs import Output, plan_outputs
+from wlk_core.cli.live_view import LiveView
+from wlk_core.cli.transcribe import plan_outputs
+from wlk_core.cli.writers import Output, Text
 
 
 def names(files, output, style="srt"):
@@ -74,15 +77,16 @@ def test_several_files_go_into_a_directory_that_is_made(tmp_path):
 def test_a_file_begins_with_its_first_text(tmp_path):
     """What it held before stays until there are words, or until there are certainly none."""
     path = tmp_path / "x.txt"
-    output = Output(path)
+    output = Output(Text(), LiveView(), path)
     path.write_text("old")
-    output.close(is_complete=False)
+    output.finish(SimpleNamespace(incomplete="stopped"))
     assert path.read_text() == "old"
 
     output.write("five")
     assert path.read_text() == "five"
-    output.close()
-    Output(path).close()
+    complete = SimpleNamespace(incomplete=None)
+    output.finish(complete)
+    Output(Text(), LiveView(), path).finish(complete)
     assert path.read_text() == ""
 
 
@@ -119,8 +123,8 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, rea
     """One line names the file, and closing it fails no more."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").touch()
-    output = Output(Path(path))
+    output = Output(Text(), LiveView(), Path(path))
 
     with pytest.raises(OSError, match=f"^cannot write {path}: {reason}$"):
         output.write("text")
-    output.close(is_complete=False)
+    output.finish(SimpleNamespace(incomplete="cannot write"))

@@ -7,8 +7,9 @@ import signal
 
 import pytest
 
-from wlk_core.cli.outputs import SUFFIXES, Output
 from wlk_core.cli.stops import STOPS, Stopped, Stops
+from wlk_core.cli.transcribe import SUFFIXES
+from wlk_core.cli.writers import Output
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]

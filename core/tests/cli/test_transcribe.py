@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from wlk_core.cli import run
-from wlk_core.cli.outputs import SUFFIXES
+from wlk_core import audio
+from wlk_core.cli.transcribe import SUFFIXES
 
 
 def test_words_go_to_standard_output(transcribe, recording):
@@ -215,13 +215,13 @@ def test_several_files_as_json_are_an_array(transcribe, recording, save, spoken)
 @pytest.fixture
 def interrupted(monkeypatch):
     """Let Ctrl-C arrive where the sound of a recording ends."""
-    decode = run.decode_file
+    decode = audio.decode_file
 
     def stop(path):
         yield from decode(path)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "decode_file", stop)
+    monkeypatch.setattr(audio, "decode_file", stop)
 
 
 @pytest.mark.usefixtures("interrupted")

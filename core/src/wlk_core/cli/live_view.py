@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class LiveView:
     """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
 
+    def __init__(self) -> None:
+        self.screen = sys.stdout  #: as it is now, before prints of plugins are redirected
+
     def begin(self, title: str, duration: float | None) -> None:
         """Begin another recording."""
         length = "" if duration is None else f" of {timedelta(seconds=int(duration))}"

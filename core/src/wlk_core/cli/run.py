@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, closing, redirect_stdout
 from operator import methodcaller
 from pathlib import Path
 import signal
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_core import microphone
-from wlk_core.audio import audio_duration, decode_file, may_be_live, rechunk
+from wlk_core.audio import audio_duration, may_be_live
 from wlk_core.cli.live_view import LiveView
-from wlk_core.cli.outputs import ArrayOutput, Output
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.terminal import print_error, report
-from wlk_core.cli.writers import Outcome, WavFile, Writer, new_format
+from wlk_core.cli.terminal import print_error
+from wlk_core.cli.writers import JSONArray, Outcome, Output, WavFile, new_format
 from wlk_core.errors import AudioFormatError, OptionError, WLKError
-from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import AudioGap, Failure, Lag, Session
 from wlk_core.untrusted import printable
 from wlk_core.vad import silence_gate
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from wlk_core.annotators import Diarizer, Translator
     from wlk_core.backend import Backend
     from wlk_core.cli.options import Choice
-    from wlk_core.microphone import Captured, Microphone
     from wlk_core.processor import OnlineProcessor
 
 _WAIT_SECONDS = 0.1
@@ -54,8 +50,6 @@ def transcribe_all(
     Each has its formats with their files, None for standard output.
     """
     settings, view = choice.settings, LiveView()
-    is_array = len(planned) > 1 and planned[0][1] == [("json", None)]
-    screen = ArrayOutput(before=view.hide) if is_array else Output(before=view.hide)
     is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
     jobs = []
     for file, targets in planned:
@@ -63,26 +57,27 @@ def transcribe_all(
             duration = None if file is None or may_be_live(file) else audio_duration(file)
             jobs.append((file, targets, duration))
         except (WLKError, OSError) as error:
-            report(str(file), error)
+            print_error(_named(error, str(file)))
     status = int(len(jobs) < len(planned))
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
-        if isinstance(screen, ArrayOutput):
-            stack.callback(screen.end)
+        array = None
+        if len(planned) > 1 and planned[0][1] == [("json", None)]:
+            array = JSONArray()
+            stack.callback(lambda: Output(array, view).write(array.end()))
             stack.callback(STOPS.hold)
         if not jobs:
             return status
         diarizer, translator = choice.open_annotators(stack)  # what is absent is reported first
 
-        def writer(style: str, path: Path | None) -> Writer:
-            has_speakers = diarizer is not None and path is not None
-            form = new_format(
+        def output(style: str, path: Path | None) -> Output:
+            form = array or new_format(
                 style,
-                has_speakers=has_speakers,
+                has_speakers=diarizer is not None and path is not None,
                 has_translations=translator is not None,
                 in_lines=is_viewed and path is None,
             )
-            return Writer(form, Output(path) if path else screen)
+            return Output(form, view, path)
 
         stack.callback(view.hide)
         view.draw(printable(f"loading {settings.spec.name} {settings.model} ..."))
@@ -95,10 +90,10 @@ def transcribe_all(
             options = settings.options.stream
             if not is_spoken and not may_be_live(file):
                 options = settings.spec.recording_options(options)
-            source: Microphone | FileSource = (
+            source = (
                 stack.enter_context(microphone.Microphone(device))
                 if file is None
-                else FileSource(file, chunk_seconds, is_spoken=is_spoken)
+                else microphone.FileSource(file, chunk_seconds, is_spoken=is_spoken)
             )
             run = Run(
                 choice=choice,
@@ -107,7 +102,7 @@ def transcribe_all(
                 source=source,
                 outcome=Outcome(file=file or title, settings=settings, language=settings.language),
                 targets=[
-                    WavFile(path, source.rate) if path and style == "wav" else writer(style, path)
+                    WavFile(path, source.rate) if path and style == "wav" else output(style, path)
                     for style, path in targets
                 ],
                 view=view,
@@ -133,9 +128,9 @@ class Run:
     choice: Choice
     backend: Backend
     options: Mapping[str, Any]
-    source: Microphone | FileSource
+    source: microphone.Microphone | microphone.FileSource
     outcome: Outcome
-    targets: list[Writer | WavFile]
+    targets: list[Output | WavFile]
     view: LiveView
     diarizer: Diarizer | None
     translator: Translator | None
@@ -154,13 +149,25 @@ class Run:
             self._processor = self.backend.create_processor(
                 language=self.outcome.language, task=self.choice.task, **self.options
             )
-        except WLKError as error:  # as of a server that is full
-            self.outcome.incomplete = str(error)
-            self._each(methodcaller("finish", self.outcome))
-            if isinstance(error, OptionError):
-                raise  # it would be the same with every other recording
+            with closing(self._processor):
+                self._transcribe()
+        except BaseException as error:
+            # An option would be refused with every other recording, and the reader of standard
+            # output has left with a broken pipe, and needs no line.
+            is_last = isinstance(error, (OptionError, BrokenPipeError))
+            if is_last or not isinstance(error, (WLKError, OSError)):
+                self.outcome.incomplete = " ".join(str(error).split()) or "interrupted"
+                raise
             self._fail(error)
-            return self._status
+        finally:
+            # However it ended, what was committed is written before a signal counts.
+            STOPS.hold()
+            self._each(methodcaller("finish", self.outcome))
+            self.view.hide()
+        STOPS.release()
+        return self._status
+
+    def _transcribe(self) -> None:
         self._session = Session(
             self._processor,
             gate=silence_gate(self.choice.vad),
@@ -173,29 +180,18 @@ class Run:
         )
         try:
             self._capture()
+            STOPS.hold()
             self._session.end_audio()
             while self.targets and self._session.has_work:
                 self._step()
-        except BaseException as error:
-            # The reader of standard output has left with a broken pipe, and needs no line.
-            if isinstance(error, BrokenPipeError) or not isinstance(error, (WLKError, OSError)):
-                self.outcome.incomplete = " ".join(str(error).split()) or "interrupted"
-                raise
-            self._fail(error)
-        finally:
-            # However it ended, what was committed is written before a signal counts.
-            STOPS.hold()
-            # A source that failed has no End with figures, but the work so far.
+        finally:  # a source that failed has no End with figures, but the work so far
             self.outcome.stats = self.outcome.stats or self._processor.stats
-            self._processor.close()
-            self._each(methodcaller("finish", self.outcome))
-            self.view.hide()
-        STOPS.release()
-        return self._status
 
     def _capture(self) -> None:
         try:
-            for captured in STOPS.between(iter(self._read, None)):
+            STOPS.release()
+            while (captured := self._read()) is not None:
+                STOPS.hold()
                 for block in captured:
                     if block.lost_seconds:
                         self._session.skip(block.lost_seconds)
@@ -203,6 +199,7 @@ class Run:
                     self._session.receive(block.audio)
                 if not captured:
                     self._step()
+                STOPS.release()
         except Stopped as stop:
             if not self.is_live:
                 raise
@@ -217,7 +214,7 @@ class Run:
         except (AudioFormatError, OSError) as error:
             self._fail(error)
 
-    def _read(self) -> list[Captured] | None:
+    def _read(self) -> list[microphone.Captured] | None:
         """Return the audio that has come, none where there is time for a step, None at the end."""
         if not self.targets or self._session.is_over:
             return None
@@ -229,7 +226,7 @@ class Run:
     def _step(self) -> None:
         for event in self._session.step():
             self.outcome.add(event)
-            self._each(methodcaller("write", event))
+            self._each(methodcaller("add", event))
             self.view.show(event)
             if isinstance(event, Failure) and event.is_final:
                 self._fail(event.error)
@@ -237,15 +234,13 @@ class Run:
             elif isinstance(event, Failure):
                 if self.is_live or not getattr(event.error, "retryable", True):
                     self._line(event.error)
-            elif isinstance(event, Lag) and self.is_live:
+            elif isinstance(event, Lag) and self.is_live and not self._has_lagged:
                 self._report_lag(event)
             elif isinstance(event, AudioGap):
                 seconds = event.end - event.start
                 self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
 
     def _report_lag(self, lag: Lag) -> None:
-        if self._has_lagged:
-            return
         self._has_lagged = True
         decoded = max(lag.audio_time - lag.seconds, 0.1)
         factor = self._processor.stats.busy_seconds / decoded
@@ -255,7 +250,7 @@ class Run:
             "choose a smaller model, or longer ticks with --option tick_seconds=SECONDS"
         )
 
-    def _each(self, call: Callable[[Writer | WavFile], None]) -> None:
+    def _each(self, call: Callable[[Output | WavFile], None]) -> None:
         for target in list(self.targets):
             try:
                 call(target)
@@ -270,7 +265,7 @@ class Run:
         self._status = 1
         self.outcome.incomplete = str(error)
         self.view.hide()
-        report(self.outcome.file, error)
+        print_error(_named(error, self.outcome.file))
 
     def _line(self, text: object) -> None:
         if str(text) not in self._told:  # what lasts or happens again has one line
@@ -279,31 +274,5 @@ class Run:
             print_error(text)
 
 
-class FileSource:
-    """A recording with the calls of `Microphone`; `is_spoken` plays it as it was spoken."""
-
-    rate = SAMPLE_RATE
-    problem: str | None = None
-
-    def __init__(self, file: str, chunk_seconds: float = 0.1, *, is_spoken: bool = True) -> None:
-        self._chunks = rechunk(decode_file(file), max(1, round(chunk_seconds * SAMPLE_RATE)))
-        self._is_spoken = is_spoken
-        self._next: Captured | None = None
-        self._due = time.monotonic()  # when the end of `_next` has been spoken
-
-    def read(self, timeout: float) -> list[Captured] | None:
-        """Return a chunk if one is due after up to *timeout* seconds, None at the end."""
-        if not self._is_spoken and not timeout:
-            return []  # nobody speaks, and the model has work
-        if self._next is None:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return None
-            self._next = microphone.Captured(chunk)
-            self._due += len(chunk) / SAMPLE_RATE
-        if self._is_spoken:
-            time.sleep(max(0.0, min(timeout, self._due - time.monotonic())))
-            if self._due > time.monotonic():
-                return []
-        block, self._next = self._next, None
-        return [block]
+def _named(error: Exception, file: str) -> str:
+    return str(error) if Path(file).name in str(error) else f"{file}: {error}"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from types import FrameType
-
-T = TypeVar("T")
 
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -63,19 +60,6 @@ class Stops:
     def reset(self) -> None:
         """Forget the signal that was received."""
         self._number, self._is_held = None, False
-
-    def between(self, pieces: Iterable[T]) -> Iterator[T]:
-        """Yield *pieces*; signals are held except while the next piece is awaited."""
-        iterator = iter(pieces)
-        while True:
-            self.release()
-            try:
-                piece = next(iterator)
-            except StopIteration:
-                return
-            finally:
-                self.hold()
-            yield piece
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         # Only the first counts: systemd sends two and a closed terminal may, and the second would

@@ -39,13 +39,6 @@ def usage_line(error: click.UsageError) -> str:
     return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
 
 
-def report(file: str, error: Exception) -> None:
-    """Write why a recording or a microphone failed, in one line that names it."""
-    from pathlib import Path  # noqa: PLC0415 -- 3 ms, as below
-
-    print_error(error if Path(file).name in str(error) else f"{file}: {error}")
-
-
 def printable_formatter(style: str) -> logging.Formatter:
     """Return a formatter of log records that escapes terminal control sequences."""
     import logging  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import Choice, backend_option, choose, pairs_option, stream_options
-from wlk_core.cli.outputs import STYLES, SUFFIXES, check_target, plan_outputs
 from wlk_core.cli.terminal import echo, table
 from wlk_core.config import Settings, choose_settings
 from wlk_core.errors import BackendUnavailable
 from wlk_core.options import OptionValues, parse_pairs
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The ending of a file in each format.
+SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+STYLES = {suffix: style for style, suffix in SUFFIXES.items()}  #: the reverse
 SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digits
 
 
@@ -154,3 +160,61 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
     from wlk_core.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
     return transcribe_all(choice, [(str(SAMPLE), [("text", None)])], is_spoken=not fast)
+
+
+def plan_outputs(
+    files: Sequence[str], output: str | None, style: str | None, *, is_forced: bool = False
+) -> list[tuple[str, Path | None]]:
+    """
+    Return the format and the file of each recording's result, None for standard output.
+
+    The ending of a file chooses its format, where *style* is None.  Several recordings go into a
+    directory, which is created.
+    """
+    if output is None or output == "-":
+        if len(files) > 1 and style not in {None, "text", "json"}:
+            raise click.UsageError(
+                f"several files as {style} need a directory of their own: --output DIRECTORY"
+            )
+        return [(style or "text", None)] * len(files)
+    if not output:
+        raise click.UsageError("--output needs the path of a file or directory, got ''")
+    paths = [Path(output)]
+    is_directory = paths[0].is_dir() or output.endswith(("/", os.sep))
+    ending = None if is_directory else STYLES.get(paths[0].suffix.lower())
+    if len(files) > 1 or is_directory:
+        names = ["stdin" if file == "-" else Path(file).stem for file in files]
+        if name := next((name for name in names if names.count(name) > 1), None):
+            raise click.UsageError(
+                f"two recordings are called {name}; transcribe each with its own --output"
+            )
+        if ending is not None or paths[0].is_file():
+            raise click.UsageError(f"expected a directory for several results, got {output}")
+        paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
+        try:
+            paths[0].parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.UsageError(f"--output {output}: {error.strerror}") from error
+    elif style and ending not in {None, style}:
+        raise click.UsageError(
+            f"--output {output} is {ending} by its ending, but --format is {style}; leave "
+            "--format out, or choose another ending"
+        )
+    for path in paths:
+        check_target(path, "--output", recordings=files, is_forced=is_forced)
+    return [(style or ending or "text", path) for path in paths]
+
+
+def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
+    """Refuse a path that *option* named and that may not be written."""
+    if not path.parent.is_dir():
+        raise click.UsageError(f"{option} {path}: there is no directory {path.parent}")
+    for recording in recordings:
+        if path.exists() and Path(recording).exists() and path.samefile(recording):
+            raise click.UsageError(f"{option} {path} would overwrite the recording {recording}")
+    # Corrected subtitles are work that a second run with the same command must not destroy.  An
+    # empty file, as mktemp makes it, holds none.
+    if not is_forced and path.is_file() and path.stat().st_size:
+        raise click.UsageError(
+            f"{option} {path}: it exists; replace it with --force, or choose another path"
+        )

@@ -1,4 +1,4 @@
-"""Results in each format, which grow with the events of a session."""
+"""Results in each format, which grow with the events of a session, and where they are written."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from wlk_core.segments import (
     segments_from_tokens,
     span_record,
     srt_cue,
+    text_cue,
     token_record,
     translation_record,
     vtt_cue,
@@ -33,7 +34,9 @@ from wlk_core.untrusted import ACTIVE, plain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wlk_core.cli.outputs import Output
+    from numpy.typing import NDArray
+
+    from wlk_core.cli.live_view import LiveView
     from wlk_core.config import Settings
     from wlk_core.microphone import Captured
     from wlk_core.processor import StreamStats
@@ -111,13 +114,7 @@ class Text:
         return f"\n{text}" if turns else text
 
 
-def _text_cue(_number: int, segment: Segment) -> str:
-    speaker = "" if segment.speaker is None else f"{plain(str(segment.speaker))}: "
-    translation = f"  {plain(segment.translation)}\n" if segment.translation else ""
-    return f"{speaker}{plain(segment.text)}\n{translation}"
-
-
-_CUES = {"text": ("", _text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}  # and headers
+_CUES = {"text": ("", text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}  # and headers
 
 
 @attrs.define
@@ -227,8 +224,31 @@ class Document:
         return _json_text(record, indent=2) + "\n"
 
 
+class JSONArray:
+    """The documents of several recordings in one array, which is valid once `end` is written."""
+
+    def __init__(self) -> None:
+        self._document = Document("json")
+        self._separator = "[\n"
+
+    def push(self, event: Event) -> str:
+        """Return nothing yet."""
+        return self._document.push(event)
+
+    def flush(self, outcome: Outcome) -> str:
+        """Return the document of this recording, and begin that of the next."""
+        text, self._document = self._document.flush(outcome), Document("json")
+        if text:
+            text, self._separator = self._separator + text.rstrip("\n"), ",\n"
+        return text
+
+    def end(self) -> str:
+        """Return the bracket that closes the array."""
+        return "[]\n" if self._separator == "[\n" else "\n]\n"
+
+
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
-Format: TypeAlias = Text | Captions | JSONLines | Document
+Format: TypeAlias = Text | Captions | JSONLines | Document | JSONArray
 
 
 def new_format(
@@ -243,26 +263,53 @@ def new_format(
     return Text() if style == "text" and not (in_lines or has_translations) else Captions(style)
 
 
-@attrs.define
-class Writer:
-    """Writes one session's result, in a format, to an output."""
+class Output:
+    """A result on standard output above *view*, or in a file, device or pipe to be followed."""
 
-    _format: Format
-    _output: Output
+    def __init__(self, form: Format, view: LiveView, path: Path | None = None) -> None:
+        self._form, self._view, self._path = form, view, path
+        self._stream = None if path else view.screen
 
     def hear(self, block: Captured) -> None:
         """Text has no sound."""
 
-    def write(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Write what an event adds."""
-        if text := self._format.push(event):  # what is replaced stays until there are words
-            self._output.write(text)
+        if text := self._form.push(event):  # what is replaced stays until there are words
+            self.write(text)
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the rest; comes once, also after a failure."""
-        if text := self._format.flush(outcome):
-            self._output.write(text)
-        self._output.close(is_complete=outcome.incomplete is None)
+        """Write the rest and close a file; comes once, also after a failure."""
+        if text := self._form.flush(outcome):
+            self.write(text)
+        if self._path and not self._stream and outcome.incomplete is None:
+            self.write("")  # only a complete result without text empties what was there before
+        self._close()
+
+    def write(self, text: str) -> None:
+        """Write and flush; OSError names the output."""
+        if not self._path:
+            self._view.hide()
+        # A file is opened with its first text and flushed after each: `tail -f` and a power cut
+        # find all that was written.  Of what is not Unicode, such as a file name, the escape is
+        # what JSON has too.
+        try:
+            if self._path and not self._stream:
+                self._stream = self._path.open("w", encoding="utf-8", errors="backslashreplace")
+            if self._stream:
+                self._stream.write(text)
+                self._stream.flush()
+        except OSError as error:
+            if self._path is None and isinstance(error, BrokenPipeError):
+                raise
+            self._close()
+            name = self._path or "standard output"
+            raise OSError(f"cannot write {name}: {error.strerror or error}") from error
+
+    def _close(self) -> None:
+        if self._path and self._stream:
+            with suppress(OSError):  # of a disk that is full; the failure was reported
+                self._stream.close()
 
 
 class WavFile:
@@ -276,13 +323,9 @@ class WavFile:
 
     def hear(self, block: Captured) -> None:
         """Append audio; the file is whole after each call.  OSError names it."""
-        audio, lost = block.audio, round(block.lost_seconds * self._rate)
-        if not isinstance(audio, bytes):
-            audio = np.clip(np.round(audio * 32768), -32768, 32767).astype("<i2").tobytes()
         try:
-            for start in range(0, lost, self._rate):  # a machine may sleep for hours
-                self._wave.writeframes(bytes(2 * min(lost - start, self._rate)))
-            self._wave.writeframes(audio)
+            for piece in block.pieces(self._rate):
+                self._wave.writeframes(piece if isinstance(piece, bytes) else _int16(piece))
             self._file.flush()
         except (OSError, struct.error) as error:  # the length in the header has 32 bits
             with suppress(OSError, struct.error):
@@ -290,13 +333,17 @@ class WavFile:
             reason = getattr(error, "strerror", None) or "a wav file holds 4 GB"
             raise OSError(f"cannot write {self._path}: {reason}") from error
 
-    def write(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Sound has no text."""
 
     def finish(self, _outcome: Outcome | None = None) -> None:
         """Close the file."""
         with self._file:
             self._wave.close()
+
+
+def _int16(audio: NDArray[np.float32]) -> NDArray[np.int16]:
+    return np.clip(np.round(audio * 32768), -32768, 32767).astype("<i2")
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.cli.options import TranslatorChoice, pairs_option, translator_options
+from wlk_core.cli.options import pairs_option, translator_options
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 
@@ -127,7 +127,7 @@ def serve(
     **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
-    from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
+    from wlk_core.config import TranslatorChoice, choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above

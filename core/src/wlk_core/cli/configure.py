@@ -10,8 +10,6 @@ from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo
 from wlk_core.config import OPTION_VARIABLE, config_path, read_config, set_value
 
-_VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
-
 
 @click.group()
 def config() -> None:
@@ -37,8 +35,9 @@ def show() -> None:
     echo(f"# {path}" if path.exists() else f"# {path} does not exist")
     if path.exists():
         echo(path.read_text(encoding="utf-8-sig").rstrip())
+    variables = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
     for variable, value in sorted(os.environ.items()):
-        if value and variable.startswith(_VARIABLES):
+        if value and variable.startswith(variables):
             echo(f"# {variable}={value}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 import os
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from wlk_core.annotators import Diarizer, Translator
-    from wlk_core.backend import BackendSpec
-    from wlk_core.config import Settings
+    from wlk_core.config import Settings, TranslatorChoice
     from wlk_core.registry import Registry
-
-_TASKS = click.Choice(["transcribe", "translate"])
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -43,7 +40,7 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-#: Adds the options that choose a translator; `TranslatorChoice` resolves their values.
+#: Adds the options that choose a translator; `config.TranslatorChoice` resolves their values.
 translator_options = _all(
     click.option("--translate-to", metavar="LANG", help="Translate to this language too."),
     click.option("--translator", metavar="NAME[=MODEL]", help="Installed plugin that translates."),
@@ -58,7 +55,7 @@ stream_options = _all(
     ),
     click.option(
         "--task",
-        type=_TASKS,
+        type=click.Choice(["transcribe", "translate"]),
         default="transcribe",
         show_default=True,
         help="Write what was said, or translate it into English.",
@@ -69,39 +66,6 @@ stream_options = _all(
     click.option("--offline", is_flag=True, help="Never use the network."),
     translator_options,
 )
-
-
-@attrs.frozen
-class TranslatorChoice:
-    """A translator that was chosen, and the language that it translates to."""
-
-    registry: Registry
-    name: str  #: and its model, as users write them
-    language: str
-    options: dict[str, str]
-
-    @classmethod
-    def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
-        """Take the values of `translator_options` from *flags*; return None for no translation."""
-        wanted, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
-        if wanted is None:
-            if name or pairs:
-                raise click.UsageError("a translator needs a language: --translate-to LANG")
-            return None
-        from wlk_core.languages import NAMES, find_language  # noqa: PLC0415 -- only where asked for
-        from wlk_core.options import parse_pairs  # noqa: PLC0415 -- as above
-        from wlk_core.registry import known_plugins  # noqa: PLC0415 -- as above
-
-        name = name or next(iter(known_plugins("translator")))
-        return cls(registry, name, find_language(wanted, tuple(NAMES)), parse_pairs(pairs))
-
-    def open(self, spec: BackendSpec, language: str | None) -> Translator:
-        """Return a translator of what a stream of *spec* in *language* (None: detected) commits."""
-        if language is None and len(spec.languages) == 1:
-            language = spec.languages[0]
-        options = {"target_language": self.language, "source_language": language, **self.options}
-        opened: Translator = self.registry.load_annotator("translator", self.name, **options)
-        return opened
 
 
 @attrs.frozen(kw_only=True)
@@ -130,7 +94,7 @@ class Choice:
 
 def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
     """Return the checked values of `stream_options`."""
-    from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
+    from wlk_core.config import TranslatorChoice, choose_settings  # noqa: PLC0415 -- not for --help
 
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":

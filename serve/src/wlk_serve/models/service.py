@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend
-    from wlk_core.cli.options import TranslatorChoice
-    from wlk_core.config import Settings
+    from wlk_core.config import Settings, TranslatorChoice
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
     from wlk_core.session.events import Event

@@ -37,12 +37,15 @@ class Captured:
     audio: bytes | NDArray[np.float32]
     lost_seconds: float = 0.0
 
-    def pieces(self, rate: int) -> Iterator[bytes | NDArray[np.float32]]:
-        """Yield what was not captured as silence, then the audio, with *rate* samples a second."""
+    def pcm(self, rate: int) -> Iterator[bytes]:
+        """Yield samples of 16 bits, *rate* a second: silence for what was lost, then the audio."""
         lost = round(self.lost_seconds * rate)
         for start in range(0, lost, rate):  # a second at a time, because a machine may sleep long
             yield bytes(_BYTES * min(rate, lost - start))
-        yield self.audio
+        audio = self.audio
+        if not isinstance(audio, bytes):
+            audio = (audio * 32_768).round().clip(-32_768, 32_767).astype("<i2").tobytes()
+        yield audio
 
 
 class Microphone:
@@ -106,7 +109,7 @@ class Microphone:
         converter = PcmConverter(rate=self.rate)
         while not self._is_closed:
             for captured in self.read(_REOPEN_SECONDS):
-                yield from map(converter.push, captured.pieces(self.rate))
+                yield from map(converter.push, captured.pcm(self.rate))
 
     def close(self) -> None:
         """Release the device; may be called again."""

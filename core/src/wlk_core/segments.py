@@ -55,7 +55,7 @@ class SegmentBuilder:
     max_seconds: float = 7.0
     max_characters: int = 84
     _open: list[ASRToken] = attrs.field(factory=list, init=False)
-    _text: str = attrs.field(default="", init=False)  # of the open caption
+    text: str = attrs.field(default="", init=False)  #: of the caption that is open
     _columns: int = attrs.field(default=0, init=False)
 
     def push(self, token: ASRToken) -> Segment | None:
@@ -64,7 +64,7 @@ class SegmentBuilder:
         if self._open and self._breaks_before(token):
             ended = self.flush(latest_end=token.start)
         self._open.append(token)
-        self._text += token.text
+        self.text += token.text
         self._columns += column_count(token.text)
         return ended
 
@@ -72,8 +72,8 @@ class SegmentBuilder:
         """Return the caption that is still open, if any, and begin anew."""
         if not self._open:
             return None
-        tokens, text = self._open, self._text.strip()
-        self._open, self._text, self._columns = [], "", 0
+        tokens, text = self._open, self.text.strip()
+        self._open, self.text, self._columns = [], "", 0
         start, end = tokens[0].start, max(token.end for token in tokens)
         end = max(start + _SHORTEST, min(end, latest_end))
         return Segment(start, end, text, tokens[0].speaker)
@@ -82,13 +82,13 @@ class SegmentBuilder:
         last = self._open[-1]
         if token.speaker != last.speaker:
             return True
-        if continues_character(self._text, token.text):
+        if continues_character(self.text, token.text):
             return False
         is_pause = token.start - last.end >= self.max_gap
-        is_sentence = self._text.rstrip().rstrip(_CLOSING).endswith(SENTENCE_ENDS)
-        if (is_pause or is_sentence) and not binds_to(self._text, token.text):
+        is_sentence = self.text.rstrip().rstrip(_CLOSING).endswith(SENTENCE_ENDS)
+        if (is_pause or is_sentence) and not binds_to(self.text, token.text):
             return True
-        may_end = is_pause or may_divide(self._text, token.text)
+        may_end = is_pause or may_divide(self.text, token.text)
         times = 1 if may_end else _MOST_LIMITS
         seconds = token.end - self._open[0].start
         columns = self._columns + column_count(token.text)

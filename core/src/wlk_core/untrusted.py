@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
+
+if TYPE_CHECKING:
+    import logging
 
 #: Characters that a terminal obeys or that break a line: controls, line and paragraph separators,
 #: embeddings, overrides and isolates of writing direction, and surrogates, which are not text.
@@ -26,6 +30,17 @@ _CREDENTIALS = (
 def printable(text: str) -> str:
     r"""Return *text* with escapes such as ``\x1b`` in place of active characters."""
     return ACTIVE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def printable_formatter(style: str) -> logging.Formatter:
+    """Return a formatter of log records that escapes terminal control sequences."""
+    import logging  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
+
+    class PrintableFormatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return "\n".join(map(printable, super().format(record).split("\n")))
+
+    return PrintableFormatter(style)
 
 
 def plain(text: str) -> str:

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from wlk_core.cli.live_view import LiveView
 from wlk_core.cli.transcribe import plan_outputs
-from wlk_core.cli.writers import Output, Text
+from wlk_core.cli.writers import LiveView, Output, Text
 
 
 def names(files, output, style="srt"):

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.cli.live_view import LiveView
-from wlk_core.cli.terminal import printable_formatter, table
+from wlk_core.cli.terminal import table
+from wlk_core.cli.writers import LiveView
 from wlk_core.segments import Segment, srt_cue, vtt_cue
 from wlk_core.session import Commit, Endpoint, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
-from wlk_core.untrusted import ACTIVE, plain, printable
+from wlk_core.untrusted import ACTIVE, plain, printable, printable_formatter
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 

@@ -17,6 +17,7 @@ import click
 from wlk_core.cli.options import pairs_option, translator_options
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
+from wlk_core.untrusted import printable_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,8 +237,6 @@ class _JsonFormatter(logging.Formatter):
 
 def _log_to_stderr(*, is_json: bool) -> None:
     """Write life-cycle events, the end of each session and failures to standard error."""
-    from wlk_core.cli.terminal import printable_formatter  # noqa: PLC0415 -- as above
-
     handler = logging.StreamHandler()
     plain = printable_formatter(f"%(asctime)s {_PROGRAM}: %(message)s")
     handler.setFormatter(_JsonFormatter() if is_json else plain)

@@ -219,8 +219,8 @@ def _details(spec: Spec, registry: Registry) -> str:
     lists = ("models", "policies", "languages", "capabilities")
     facts = [("  state", state if note == spec.summary else f"{state}: {note}")]
     facts += [(f"  {name}", ", ".join(described[name])) for name in lists if described.get(name)]
-    owner = f"({described['distribution']} {described['version']})"
-    page = [f"{spec.name}  {owner}", f"  {spec.summary}", table(facts)]
+    title = f"{spec.name}  ({described['distribution']} {described['version']})"
+    page = [title, f"  {spec.summary}", table(facts)]
     if options := getattr(spec, "all_options", spec.options):
         page += ["  options", table(map(_option_row, options))]
     return "\n".join(page)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.terminal import echo, print_error, printable_formatter, usage_line
+from wlk_core.cli.terminal import echo, print_error, usage_line
 from wlk_core.errors import OptionError, WLKError
+from wlk_core.untrusted import printable_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

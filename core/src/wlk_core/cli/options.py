@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
-    from wlk_core.annotators import Diarizer, Translator
     from wlk_core.config import Settings, TranslatorChoice
     from wlk_core.registry import Registry
 
@@ -79,17 +78,18 @@ class Choice:
     translation: TranslatorChoice | None = None
     diarizer: tuple[str, dict[str, str]] | None = None  #: and its options
 
-    def open_annotators(self, stack: ExitStack) -> tuple[Diarizer | None, Translator | None]:
-        """Return those that were chosen; *stack* closes them."""
-        diarizer = translator = None
+    def open_annotators(self, stack: ExitStack) -> dict[str, Any]:
+        """Return those that were chosen, as arguments of a Session; *stack* closes them."""
+        opened = {}
         if self.diarizer is not None:
             name, options = self.diarizer
-            diarizer = self.registry.load_annotator("diarizer", name, **options)
-            stack.enter_context(closing(diarizer))
+            opened["diarizer"] = self.registry.load_annotator("diarizer", name, **options)
+            stack.enter_context(closing(opened["diarizer"]))
         if self.translation is not None:
-            translator = self.translation.open(self.settings.spec, self.settings.language)
-            stack.enter_context(closing(translator))
-        return diarizer, translator
+            spec, language = self.settings.spec, self.settings.language
+            opened["translator"] = self.translation.open(spec, language)
+            stack.enter_context(closing(opened["translator"]))
+        return opened
 
 
 def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:

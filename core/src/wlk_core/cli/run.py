@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing, redirect_stdout
+from itertools import chain, repeat
 from operator import methodcaller
 from pathlib import Path
 import signal
@@ -13,19 +14,17 @@ import attrs
 
 from wlk_core import microphone
 from wlk_core.audio import audio_duration, may_be_live
-from wlk_core.cli.live_view import LiveView
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.cli.terminal import print_error
-from wlk_core.cli.writers import JSONArray, Outcome, Output, WavFile, new_format
+from wlk_core.cli.writers import Document, LiveView, Outcome, Output, WavFile, new_format
 from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.session import AudioGap, Failure, Lag, Session
 from wlk_core.untrusted import printable
 from wlk_core.vad import silence_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wlk_core.annotators import Diarizer, Translator
     from wlk_core.backend import Backend
     from wlk_core.cli.options import Choice
     from wlk_core.processor import OnlineProcessor
@@ -61,21 +60,22 @@ def transcribe_all(
     status = int(len(jobs) < len(planned))
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
-        array = None
+        array: Iterator[str] | None = None
         if len(planned) > 1 and planned[0][1] == [("json", None)]:
-            array = JSONArray()
-            stack.callback(lambda: Output(array, view).write(array.end()))
+            array = chain(["[\n"], repeat(",\n"))
+            stack.callback(_close_array, array, Output(Document("json"), view))
             stack.callback(STOPS.hold)
         if not jobs:
             return status
-        diarizer, translator = choice.open_annotators(stack)  # what is absent is reported first
+        annotators = choice.open_annotators(stack)  # what is absent is reported first
 
         def output(style: str, path: Path | None) -> Output:
-            form = array or new_format(
+            form = new_format(
                 style,
-                has_speakers=diarizer is not None and path is not None,
-                has_translations=translator is not None,
+                has_speakers="diarizer" in annotators and path is not None,
+                has_translations="translator" in annotators,
                 in_lines=is_viewed and path is None,
+                separators=array,
             )
             return Output(form, view, path)
 
@@ -106,8 +106,7 @@ def transcribe_all(
                     for style, path in targets
                 ],
                 view=view,
-                diarizer=diarizer,
-                translator=translator,
+                annotators=annotators,
                 is_live=is_live,
             )
             ended = run.execute()
@@ -132,8 +131,7 @@ class Run:
     outcome: Outcome
     targets: list[Output | WavFile]
     view: LiveView
-    diarizer: Diarizer | None
-    translator: Translator | None
+    annotators: dict[str, Any]
     is_live: bool
     _processor: OnlineProcessor = attrs.field(init=False)
     _session: Session = attrs.field(init=False)
@@ -143,8 +141,8 @@ class Run:
 
     def execute(self) -> int:
         """Transcribe until the source ends or a signal comes; return the exit status."""
-        if self.translator is not None:
-            self.translator.reset()  # after the recording before
+        for annotator in self.annotators.values():
+            annotator.reset()  # after the recording before
         try:
             self._processor = self.backend.create_processor(
                 language=self.outcome.language, task=self.choice.task, **self.options
@@ -171,8 +169,7 @@ class Run:
         self._session = Session(
             self._processor,
             gate=silence_gate(self.choice.vad),
-            diarizer=self.diarizer,
-            translator=self.translator,
+            **self.annotators,
             rate=self.source.rate,
             max_backlog_seconds=_DAY_SECONDS,
             # Only where somebody waits: the words then depend on when the audio came.
@@ -180,7 +177,6 @@ class Run:
         )
         try:
             self._capture()
-            STOPS.hold()
             self._session.end_audio()
             while self.targets and self._session.has_work:
                 self._step()
@@ -189,17 +185,20 @@ class Run:
 
     def _capture(self) -> None:
         try:
-            STOPS.release()
-            while (captured := self._read()) is not None:
-                STOPS.hold()
-                for block in captured:
-                    if block.lost_seconds:
-                        self._session.skip(block.lost_seconds)
-                    self._each(methodcaller("hear", block))
-                    self._session.receive(block.audio)
-                if not captured:
-                    self._step()
+            try:
                 STOPS.release()
+                while (captured := self._read()) is not None:
+                    STOPS.hold()
+                    for block in captured:
+                        if block.lost_seconds:
+                            self._session.skip(block.lost_seconds)
+                        self._each(methodcaller("hear", block))
+                        self._session.receive(block.audio)
+                    if not captured:
+                        self._step()
+                    STOPS.release()
+            finally:
+                STOPS.hold()
         except Stopped as stop:
             if not self.is_live:
                 raise
@@ -272,6 +271,10 @@ class Run:
             self._told.add(str(text))
             self.view.hide()
             print_error(text)
+
+
+def _close_array(separators: Iterator[str], output: Output) -> None:
+    output.write("[]\n" if next(separators) == "[\n" else "\n]\n")
 
 
 def _named(error: Exception, file: str) -> str:

@@ -15,7 +15,6 @@ from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    import logging
 
 _MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
@@ -37,17 +36,6 @@ def usage_line(error: click.UsageError) -> str:
     command = error.ctx.command_path if error.ctx else "wlk-core"
     message = error.format_message()
     return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
-
-
-def printable_formatter(style: str) -> logging.Formatter:
-    """Return a formatter of log records that escapes terminal control sequences."""
-    import logging  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
-
-    class PrintableFormatter(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return "\n".join(map(printable, super().format(record).split("\n")))
-
-    return PrintableFormatter(style)
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:

@@ -106,9 +106,9 @@ def listen(
     from wlk_core.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
 
     if list_devices:
-        found = input_devices()
         rows = [
-            ("*" if each["is_default"] else "", str(each["index"]), each["name"]) for each in found
+            ("*" if each["is_default"] else "", str(each["index"]), each["name"])
+            for each in input_devices()
         ]
         echo(table(rows) or "no device can record; connect a microphone")
         return 0

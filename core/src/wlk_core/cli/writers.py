@@ -1,19 +1,23 @@
-"""Results in each format, which grow with the events of a session, and where they are written."""
+"""What the events of a session become: results in each format, their files, and the live view."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 import itertools
 import json
+import shutil
 import struct
+import sys
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
 import attrs
-import numpy as np
+import click
 
+from wlk_core._line_breaks import column_count
 from wlk_core.segments import (
     VTT_HEADER,
     SegmentBuilder,
@@ -27,16 +31,22 @@ from wlk_core.segments import (
     translation_record,
     vtt_cue,
 )
-from wlk_core.session import Commit, End, Endpoint, HypothesisChange, SilenceSpan, Translation
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    HypothesisChange,
+    SilenceSpan,
+    SpeakerTurn,
+    Translation,
+)
 from wlk_core.session.timeline import Timeline, with_translations
-from wlk_core.untrusted import ACTIVE, plain
+from wlk_core.untrusted import ACTIVE, plain, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from wlk_core.cli.live_view import LiveView
     from wlk_core.config import Settings
     from wlk_core.microphone import Captured
     from wlk_core.processor import StreamStats
@@ -191,6 +201,7 @@ class Document:
     """The whole result at the end, with the speakers and translations that are known by then."""
 
     _style: str
+    _separators: Iterator[str] | None = None  # what stands before each object of an array
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
 
@@ -221,46 +232,72 @@ class Document:
         }
         if translations:
             record["translations"] = list(map(translation_record, translations))
-        return _json_text(record, indent=2) + "\n"
-
-
-class JSONArray:
-    """The documents of several recordings in one array, which is valid once `end` is written."""
-
-    def __init__(self) -> None:
-        self._document = Document("json")
-        self._separator = "[\n"
-
-    def push(self, event: Event) -> str:
-        """Return nothing yet."""
-        return self._document.push(event)
-
-    def flush(self, outcome: Outcome) -> str:
-        """Return the document of this recording, and begin that of the next."""
-        text, self._document = self._document.flush(outcome), Document("json")
-        if text:
-            text, self._separator = self._separator + text.rstrip("\n"), ",\n"
-        return text
-
-    def end(self) -> str:
-        """Return the bracket that closes the array."""
-        return "[]\n" if self._separator == "[\n" else "\n]\n"
+        text = _json_text(record, indent=2)
+        return f"{text}\n" if self._separators is None else next(self._separators) + text
 
 
 #: A format: what can be written after an event, and the rest in the end, also after a failure.
-Format: TypeAlias = Text | Captions | JSONLines | Document | JSONArray
+Format: TypeAlias = Text | Captions | JSONLines | Document
 
 
 def new_format(
-    style: str, *, has_speakers: bool, has_translations: bool, in_lines: bool = False
+    style: str,
+    *,
+    has_speakers: bool,
+    has_translations: bool,
+    in_lines: bool = False,
+    separators: Iterator[str] | None = None,
 ) -> Format:
     """Return a format for one session; text comes in whole lines where the live view has words."""
     if style == "jsonl":
         return JSONLines()
     # Both come after the words, and text alone can have translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
-        return Document(style)
+        return Document(style, separators)
     return Text() if style == "text" and not (in_lines or has_translations) else Captions(style)
+
+
+class LiveView:
+    """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self.screen = sys.stdout  #: as it is now, before prints of plugins are redirected
+
+    def begin(self, title: str, duration: float | None) -> None:
+        """Begin another recording."""
+        length = "" if duration is None else f" of {timedelta(seconds=int(duration))}"
+        self._title, self._speaker = f"{length}  {title}", ""
+        self._captions = SegmentBuilder()
+        self._hypothesis = ""
+
+    def show(self, event: Event) -> None:
+        """Draw an event: the position, and as many of the newest words as fit into a line."""
+        for token in committed(event):
+            self._captions.push(token)
+            self._hypothesis = ""  # until the event with what is left of it
+        if isinstance(event, HypothesisChange):
+            self._hypothesis = plain(event.transcript.text)
+        elif isinstance(event, Endpoint):
+            self._captions.flush()  # its last line is printed
+        elif isinstance(event, SpeakerTurn):
+            self._speaker = f"  {event.span.speaker}"
+        clock = timedelta(seconds=int(event.audio_time))
+        position = printable(f"{clock}{self._title}{self._speaker}")
+        room = shutil.get_terminal_size().columns - column_count(position) - 3
+        words = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[-room:]
+        while words and column_count(words) > room:  # some characters are wide
+            words = words[1:]
+        final = max(0, len(words) - len(self._hypothesis))
+        self.draw(f"{position}  {words[:final]}{click.style(words[final:], dim=True)}")
+
+    def draw(self, text: str) -> None:
+        """Draw a line in place of the last one."""
+        if sys.stderr.isatty():  # \r: what others print stands at the beginning of the line
+            click.echo(f"\r\x1b[K{text}\r", nl=False, err=True)
+
+    def hide(self) -> None:
+        """Clear the line for text on the same terminal; the next event draws again."""
+        self.draw("")
 
 
 class Output:
@@ -324,8 +361,8 @@ class WavFile:
     def hear(self, block: Captured) -> None:
         """Append audio; the file is whole after each call.  OSError names it."""
         try:
-            for piece in block.pieces(self._rate):
-                self._wave.writeframes(piece if isinstance(piece, bytes) else _int16(piece))
+            for piece in block.pcm(self._rate):
+                self._wave.writeframes(piece)
             self._file.flush()
         except (OSError, struct.error) as error:  # the length in the header has 32 bits
             with suppress(OSError, struct.error):
@@ -340,10 +377,6 @@ class WavFile:
         """Close the file."""
         with self._file:
             self._wave.close()
-
-
-def _int16(audio: NDArray[np.float32]) -> NDArray[np.int16]:
-    return np.clip(np.round(audio * 32768), -32768, 32767).astype("<i2")
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:

@@ -43,9 +43,7 @@ _NO_MODEL = 3  # exit status of the process where the model is what is missing
     "--check", metavar="NAME", help="Load this backend and run its model, in a process of its own."
 )
 @click.option("--check-here", metavar="NAME", hidden=True)
-@click.pass_context
 def backends(
-    context: click.Context,
     *,
     name: str | None,
     as_json: bool,
@@ -59,7 +57,7 @@ def backends(
     A star marks the backend that is used where none is named.  The list is read from package
     metadata and the plugins' declarations: no framework is imported, except by --check.
     """
-    registry = registry_of(context)
+    registry = registry_of()
     if check_here is not None:
         return _load_here(registry, check_here)
     if check is not None:
@@ -84,10 +82,9 @@ def backends(
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-@click.pass_context
-def plugins(context: click.Context, *, as_json: bool) -> None:
+def plugins(*, as_json: bool) -> None:
     """List every installed plugin: distribution, version, ok or broken, and why."""
-    registry = registry_of(context)
+    registry = registry_of()
     found = [(plugin, registry.fault(plugin)) for plugin in registry.plugins()]
     if as_json:
         rows = [
@@ -112,8 +109,7 @@ def plugins(context: click.Context, *, as_json: bool) -> None:
 
 @click.command()
 @click.option("--fast", is_flag=True, help="Load no backend; only read what is installed.")
-@click.pass_context
-def doctor(context: click.Context, *, fast: bool) -> int:
+def doctor(*, fast: bool) -> int:
     """
     Report versions, backends and their devices, the cache of models, and what to type next.
 
@@ -121,7 +117,7 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     without the network, for at most five minutes; --fast leaves that out.  The exit status is 1 if
     no backend can be used, or something that is installed is broken.
     """
-    registry = registry_of(context)
+    registry = registry_of()
     specs = registry.specs()  # without those that two distributions offer
     usable = [spec for spec in registry.usable() if spec in specs]
     checked = [] if fast else usable

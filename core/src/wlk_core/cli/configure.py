@@ -44,12 +44,11 @@ def show() -> None:
 @config.command("set")
 @click.argument("key")
 @click.argument("value")
-@click.pass_context
-def set_(context: click.Context, *, key: str, value: str) -> None:
+def set_(*, key: str, value: str) -> None:
     """
     Set KEY to VALUE in config.toml; the rest of the file stays as it is.
 
     KEY is backend, model, language or options.BACKEND.OPTION, such as options.NAME.device.
     """
-    changed = set_value(key, value, registry_of(context))
+    changed = set_value(key, value, registry_of())
     echo(f"{key} is {value} in {changed}")

@@ -192,13 +192,13 @@ def _prepare_streams() -> None:
     )
 
 
-def registry_of(context: click.Context) -> Registry:
-    """Return the registry of this run; the first call finds the installed plugins."""
+def registry_of(context: click.Context | None = None) -> Registry:
+    """Return the registry of this command line; the first call finds the installed plugins."""
     import logging  # noqa: PLC0415 -- as below
 
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
 
-    root = context.find_root()
+    root = (context or click.get_current_context()).find_root()
     # Only errors are logged from here on: a failure that was made good is not worth a line, and any
     # other is printed by the command itself.
     if root.obj is None:

@@ -20,15 +20,14 @@ from wlk_core.registry import no_backend
 @click.command()
 @backend_option("Only the models of this backend.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-@click.pass_context
-def models(context: click.Context, *, backend: str | None, as_json: bool) -> None:
+def models(*, backend: str | None, as_json: bool) -> None:
     """
     List every model that a backend names, and where it is.
 
     A star marks the model that a backend takes by default.  Other models are named by their
     repository (owner/name) or directory.
     """
-    registry = registry_of(context)
+    registry = registry_of()
     specs = registry.specs() if backend is None else (registry.model_spec(backend),)
     rows = store.list_models(specs)
     if as_json:
@@ -55,8 +54,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
 @click.command()
 @click.argument("model")
 @backend_option("Backend, or annotator, that will load the model.", required=True)
-@click.pass_context
-def pull(context: click.Context, *, model: str, backend: str) -> None:
+def pull(*, model: str, backend: str) -> None:
     """
     Fetch MODEL, a size alias or a repository id (owner/name), into the Hugging Face cache.
 
@@ -64,7 +62,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     stopped.  HF_HUB_CACHE or HF_HOME chooses another cache, HF_ENDPOINT another hub, HF_TOKEN the
     account.
     """
-    row = store.pull(model, registry_of(context).model_spec(backend))
+    row = store.pull(model, registry_of().model_spec(backend))
     if row.revision is None:
         echo(f"{model} is {row.state}: nothing to pull")
         return
@@ -78,14 +76,13 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
 @click.argument("model")
 @backend_option("Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
-@click.pass_context
-def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
+def rm(*, model: str, backend: str, yes: bool) -> int:
     """
     Remove MODEL from the Hugging Face cache.
 
     This asks first, because every tool on this machine may use the cache.
     """
-    repo = store.cached_repo(model, registry_of(context).model_spec(backend))
+    repo = store.cached_repo(model, registry_of().model_spec(backend))
     size = megabytes(repo.size)
     # The cache belongs to every tool of the machine: even what `pull` brought may be in use.
     question = f"other tools may use {repo.repo} ({size})"

@@ -40,10 +40,7 @@ SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digit
 @click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
 @click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
-@click.pass_context
 def transcribe(
-    context: click.Context,
-    /,
     *,
     files: tuple[str, ...],
     chunk_seconds: float,
@@ -63,7 +60,7 @@ def transcribe(
     if math.isnan(chunk_seconds):  # which click's range lets pass
         raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
     plan = plan_outputs(files, output, style, is_forced=force)
-    choice = choose(registry_of(context), **flags)
+    choice = choose(registry_of(), **flags)
     planned = [(file, [each]) for file, each in zip(files, plan, strict=True)]
 
     from wlk_core.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
@@ -80,10 +77,7 @@ def transcribe(
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
 @pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
 @stream_options
-@click.pass_context
 def listen(
-    context: click.Context,
-    /,
     *,
     device: str | None,
     list_devices: bool,
@@ -123,7 +117,7 @@ def listen(
             raise click.UsageError(f"--save {path}: expected the ending {', '.join(styles)}")
         check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
         targets[path] = styles[ending]
-    choice = choose(registry_of(context), **flags)
+    choice = choose(registry_of(), **flags)
     if diarizer is not None:
         choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))
     if file is None:
@@ -136,14 +130,13 @@ def listen(
 @backend_option("Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
-@click.pass_context
-def demo(context: click.Context, *, backend: str | None, fast: bool, save: str | None) -> int:
+def demo(*, backend: str | None, fast: bool, save: str | None) -> int:
     """
     Transcribe the bundled sample, spoken digits, with the model that comes with a backend.
 
     Text is printed as soon as it is final.  No network is used.
     """
-    registry = registry_of(context)
+    registry = registry_of()
     spec = registry.spec(backend) if backend else choose_settings(registry).spec
     others = () if backend else registry.usable()
     spec = next((each for each in (spec, *others) if "digits" in each.models), spec)

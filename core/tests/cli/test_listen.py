@@ -1,28 +1,18 @@
-"""The command ``listen``: a microphone or a file in real time, and the files it keeps."""
+"""The command ``listen``: a microphone or a file in real time, and how it ends."""
 
 from __future__ import annotations
 
-import errno
-import gc
-import importlib
 import json
-from pathlib import Path
 import re
 import signal
-import struct
-from types import SimpleNamespace
-import wave
 
 import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.cli.writers import Output, new_format
-from wlk_core.errors import AudioDeviceError, AudioFormatError
-from wlk_core.microphone import Captured, FileSource
-from wlk_core.session import Commit, Endpoint
-from wlk_core.tokens import ASRToken
+from wlk_core.errors import AudioDeviceError
+from wlk_core.microphone import Captured
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
@@ -30,13 +20,6 @@ SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 def blocks_of(audio):
     """Return audio in blocks of 50 ms."""
     return partition(audio, 0.05)
-
-
-def read_wav(path):
-    """Return the samples of a wav file, which are at 16 kHz."""
-    with wave.open(str(path)) as file:
-        assert 16_000 == file.getframerate()
-        return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
 
 def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken):
@@ -59,25 +42,6 @@ def test_a_recording_is_played_in_real_time(listen, spoken_time, recording, tran
     assert 5.92 == pytest.approx(spoken_time())
 
 
-def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
-    """Text, captions, JSON and sound of one run."""
-    audio = spoken(1, 2, 3)
-    microphone(blocks_of(audio))
-    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
-    saves = [argument for path in paths for argument in ("--save", path)]
-
-    assert 0 == listen(*saves).status
-    text, srt, vtt, document, events, sound = paths
-    assert '"event": "end"' in events.read_text()
-    assert "one two three\n" == text.read_text()
-    assert "one two three" in srt.read_text()
-    assert vtt.read_text().startswith("WEBVTT")
-    result = json.loads(document.read_text())
-    assert "one two three" == result["text"]
-    assert "incomplete" not in result
-    assert np.array_equal(np.round(audio * 32_768).clip(-32_768, 32_767), read_wav(sound))
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     number, status, listen, microphone, spoken, tmp_path
@@ -92,72 +56,6 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     assert (status, "one two three\n") == done[:2]
     assert "one two three" == json.loads(paths[3].read_text())["text"]
     assert "one two three\n" == paths[0].read_text()
-
-
-@pytest.mark.usefixtures("loud_is_speech")
-def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path):
-    """A run that is killed leaves the words and the sound before it."""
-    text, events, sound = (tmp_path / f"talk{suffix}" for suffix in (".txt", ".jsonl", ".wav"))
-    seen = []
-
-    class Script(list):
-        """Blocks, and a look at the files."""
-
-        def pop(self, index):
-            """Return the next item."""
-            item = super().pop(index)
-            if item != "look":
-                return item
-            seen.extend((text.read_text(), events.read_text(), len(read_wav(sound))))
-            return None
-
-    opened = microphone([])
-    talk = np.concatenate([spoken(1, 2, 3), np.zeros(32_000, np.float32)])
-    opened.script = Script([*map(Captured, blocks_of(talk)), "look"])
-    command("listen", "--save", text, "--save", events, "--save", sound)
-
-    assert "one two three" == seen[0]
-    assert " three" in seen[1]
-    assert len(talk) == seen[2]
-
-
-def test_a_reader_that_leaves_costs_no_file_a_word(
-    listen, microphone, spoken, tmp_path, monkeypatch
-):
-    """What standard output did not take any more is in the files, and no line is needed."""
-    write = Output.write
-
-    def leave(self, text):
-        if self._path is None:
-            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-        write(self, text)
-
-    monkeypatch.setattr(Output, "write", leave)
-    silence = np.zeros(32_000, np.float32)
-    microphone(blocks_of(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))])))
-    document = tmp_path / "talk.json"
-
-    assert (141, "", "") == listen("--save", document)
-    result = json.loads(document.read_text())
-    assert result["text"].startswith("one")
-    assert "[Errno 32] Broken pipe" == result["incomplete"]
-
-
-def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
-    """The times of the words after it fit the recording."""
-    sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"
-    first, second = spoken(1, 2), spoken(3)
-    microphone([first, Captured(second, 1.5)])
-    done = listen("--save", sound, "--save", document)
-    samples = read_wav(sound)
-    start = json.loads(document.read_text())["tokens"][2]["start"]
-    before = len(first) / 16_000
-
-    assert "one two\nthree\n" == done.out
-    assert f"1.5 s from {before:.1f} s on were not captured" in done.err
-    assert before + 1.5 + 0.08 == pytest.approx(start)
-    assert len(first) + 24_000 + len(second) == len(samples)
-    assert not samples[len(first) : len(first) + 24_000].any()
 
 
 def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
@@ -191,67 +89,6 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
     assert 1 == len(done.err.splitlines())
     assert re.search(r"is too slow for live audio: it takes \d+\.\d s for a second", done.err)
     assert "tick_seconds" in done.err
-
-
-def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone, spoken, tmp_path):
-    """The length in its header has 32 bits; the words go on."""
-    gap = 2**31 / 16_000  # of two bytes each
-    microphone([spoken(1), Captured(spoken(2), gap / 1_000)])
-    sound = tmp_path / "talk.wav"
-    patched = wave.Wave_write._patchheader
-
-    def patch(self):
-        if self._datawritten > 1_000_000:
-            raise struct.error("'L' format requires 0 <= number <= 4294967295")
-        patched(self)
-
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr(wave.Wave_write, "_patchheader", patch)
-        done = listen("--save", sound)
-
-    assert (1, "one\ntwo\n") == done[:2]
-    assert f"wlk-core: cannot write {sound}: a wav file holds 4 GB\n" in done.err
-    assert len(read_wav(sound)) > 0
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp_path):
-    """One line names each file; the other files and standard output go on."""
-    sound, events, text = (tmp_path / f"talk{suffix}" for suffix in (".wav", ".jsonl", ".txt"))
-    for full in (sound, events):
-        full.symlink_to("/dev/full")
-    microphone(blocks_of(spoken(1, 2, 3)))
-    done = listen("--save", sound, "--save", events, "--save", text)
-    gc.collect()  # which would find a file that was left open
-
-    assert (1, "one two three\n") == done[:2]
-    assert [
-        f"wlk-core: cannot write {full}: No space left on device" for full in (sound, events)
-    ] == done.err.splitlines()
-    assert "one two three\n" == text.read_text()
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_a_stream_that_cannot_be_opened_closes_its_files(
-    listen, microphone, toy_engine, tmp_path, monkeypatch
-):
-    """What was there before stays, but for the sound, whose file is empty."""
-
-    def full(*_arguments):
-        raise RuntimeError("no place is free")
-
-    monkeypatch.setattr(toy_engine, "open_stream", full)
-    microphone([])
-    sound, text = tmp_path / "talk.wav", tmp_path / "talk.txt"
-    text.write_text("precious")
-    done = listen("--save", sound, "--save", text, "--force")
-    gc.collect()
-
-    assert 1 == done.status
-    assert "no place is free" in done.err
-    assert 0 == len(read_wav(sound))
-    assert "precious" == text.read_text()
 
 
 def test_audio_that_comes_while_the_model_works_delays_no_word(
@@ -330,101 +167,3 @@ def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
 
     assert (0, "*  3  USB \\x1b\n", "") == listen("--list-devices")
     assert (1, "", "wlk-core: No input device matching 'radio'\n") == done
-
-
-def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
-    """Nothing is dropped, and nothing comes before it would have been spoken."""
-    source = FileSource(str(recording("a.wav", *range(9))))
-    first = source.read(0.0)
-    clock.seconds += 1.05
-    due, rest = [], []
-    while captured := source.read(0.0):
-        due += captured
-    while (captured := source.read(1.0)) is not None:
-        rest += captured
-
-    assert [] == first
-    assert 10 == len(due)
-    assert 55 * 1_280 == sum(len(block.audio) for block in due + rest)
-
-
-def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
-    """A reader that is late gets every chunk, and the error after them."""
-
-    def damaged(_file):
-        yield np.zeros(32_000, np.float32)
-        raise AudioFormatError("damaged data")
-
-    monkeypatch.setattr("wlk_core.audio.decode_file", damaged)
-    source = FileSource("a.flac")
-    clock.seconds += 60.0
-    blocks = []
-
-    with pytest.raises(AudioFormatError, match="damaged data"):
-        while captured := source.read(0.0):
-            blocks += captured
-    assert 32_000 == sum(len(block.audio) for block in blocks)
-    assert source.read(0.0) is None
-
-
-DIARIZER = """
-from wlk_core.plugins import AnnotatorSpec
-from wlk_conformance.testing.annotators import ScriptedDiarizer
-from wlk_core.tokens import SpeakerSpan
-
-opened = []
-
-@hookimpl
-def wlk_diarizers():
-    return [AnnotatorSpec(
-        kind="diarizer", name="who", api=1, summary="finds speakers", load=f"{__name__}:load",
-    )]
-
-def load(spec, model, **options):
-    spans = [SpeakerSpan("anna", 0.0, 0.9), SpeakerSpan("bert", 0.9, 9.0)]
-    opened.append(ScriptedDiarizer(spans, max_delay=0.3))
-    return opened[-1]
-"""
-
-
-def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
-    """They come after the words, so that standard output has none of them."""
-    site.install("wlk-who", ["who"], DIARIZER)
-    microphone(blocks_of(spoken(1, 2, 3)))
-    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
-    saves = [argument for path in paths for argument in ("--save", path)]
-    done = listen("--diarizer", "who", *saves)
-    text, srt, vtt, document, *_ = (path.read_bytes() for path in paths)
-    speakers = [token["speaker"] for token in json.loads(document)["tokens"]]
-
-    assert (0, "one two three\n", "") == done
-    assert ["anna", "bert"] == list(dict.fromkeys(speakers))
-    assert text.decode().startswith("anna: one")
-    assert "\nbert: " in text.decode()
-    assert b"\nanna: one" in srt
-    assert b"<v bert>" in vtt
-    (diarizer,) = importlib.import_module("wlk_who_plugin").opened
-    assert diarizer.is_closed
-
-
-def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
-    """As soon as the diarizer has found out."""
-    site.install("wlk-who", ["who"], DIARIZER)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    microphone([*blocks_of(spoken(1, 2, 3, 4)), *[np.zeros(800, np.float32)] * 30])
-    drawn = listen("--diarizer", "who").err
-
-    assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")
-
-
-@pytest.mark.parametrize(("style", "count"), [("text", 2), ("srt", 1)])
-def test_an_utterance_ends_a_line_of_text_alone(style, count):
-    """Captions are those of the tokens, as in Python, because a subtitle may last over a pause."""
-    form = new_format(style, has_speakers=False, has_translations=False, in_lines=True)
-    words = [ASRToken(0.0, 1.0, " one"), ASRToken(1.2, 2.0, " two")]
-    events = [Commit((words[0],), 1.0), Endpoint(1.0, "silence", 1.2), Commit((words[1],), 2.0)]
-    outcome = SimpleNamespace(incomplete="stopped")
-
-    text = "".join([*map(form.push, events), form.flush(outcome)])
-
-    assert count == len(re.findall("one two|one|two", text))

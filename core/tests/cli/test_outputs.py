@@ -8,7 +8,9 @@ import click
 import pytest
 
 from wlk_core.cli.transcribe import plan_outputs
-from wlk_core.cli.writers import LiveView, Output, Text
+from wlk_core.cli.writers import LiveView, Output, Text, new_format
+from wlk_core.session import Commit, Endpoint
+from wlk_core.tokens import ASRToken
 
 
 def names(files, output, style="srt"):
@@ -127,3 +129,16 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, rea
     with pytest.raises(OSError, match=f"^cannot write {path}: {reason}$"):
         output.write("text")
     output.finish(SimpleNamespace(incomplete="cannot write"))
+
+
+@pytest.mark.parametrize(("style", "count"), [("text", 2), ("srt", 1)])
+def test_an_utterance_ends_a_line_of_text_alone(style, count):
+    """Captions are those of the tokens, as in Python, because a subtitle may last over a pause."""
+    form = new_format(style, has_speakers=False, has_translations=False, in_lines=True)
+    words = [ASRToken(0.0, 1.0, " one"), ASRToken(1.2, 2.0, " two")]
+    events = [Commit((words[0],), 1.0), Endpoint(1.0, "silence", 1.2), Commit((words[1],), 2.0)]
+    outcome = SimpleNamespace(incomplete="stopped")
+
+    text = "".join([*map(form.push, events), form.flush(outcome)])
+
+    assert count == len(re.findall("one two|one|two", text))

@@ -1,4 +1,4 @@
-"""Microphones with a scripted PortAudio, and recordings that are played with a scripted clock."""
+"""A microphone: devices, rates, and audio that is lost, with a scripted PortAudio."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from wlk_core import AudioDeviceError, AudioFormatError, microphone
-from wlk_core.microphone import FileSource, Microphone, find_device, input_devices
+from wlk_core import AudioDeviceError, microphone
+from wlk_core.microphone import Microphone, find_device, input_devices
 
 
 def device_of(index, name, rate, inputs=1):
@@ -270,53 +270,3 @@ def test_an_absent_library_is_one_line_with_the_command(failure, match, monkeypa
 
     with pytest.raises(AudioDeviceError, match=match):
         input_devices()
-
-
-@pytest.fixture
-def playing(monkeypatch):
-    """Let time pass only during a sleep, a little more than asked for; return its clock."""
-    playing = SimpleNamespace(seconds=50.0)
-
-    def sleep(seconds):
-        playing.seconds += seconds + 1e-9
-
-    monkeypatch.setattr("time.monotonic", lambda: playing.seconds)
-    monkeypatch.setattr("time.sleep", sleep)
-    return playing
-
-
-def test_a_slow_reader_of_a_recording_gets_all_that_is_due(playing, monkeypatch):
-    """Nothing is dropped, and nothing comes before it would have been spoken."""
-    recording = np.zeros(70_400, np.float32)
-    monkeypatch.setattr("wlk_core.audio.decode_file", lambda _file: iter([recording]))
-    source = FileSource("a.flac")
-    first = source.read(0.0)
-    playing.seconds += 1.05
-    due, rest = [], []
-    while captured := source.read(0.0):
-        due += captured
-    while (captured := source.read(1.0)) is not None:
-        rest += captured
-
-    assert [] == first
-    assert 10 == len(due)
-    assert len(recording) == sum(len(block.audio) for block in due + rest)
-
-
-def test_what_comes_before_damage_is_read_before_the_error(playing, monkeypatch):
-    """A reader that is late gets every chunk, and the error after them."""
-
-    def damaged(_file):
-        yield np.zeros(32_000, np.float32)
-        raise AudioFormatError("damaged data")
-
-    monkeypatch.setattr("wlk_core.audio.decode_file", damaged)
-    source = FileSource("a.flac")
-    playing.seconds += 60.0
-    blocks = []
-
-    with pytest.raises(AudioFormatError, match="damaged data"):
-        while captured := source.read(0.0):
-            blocks += captured
-    assert 32_000 == sum(len(block.audio) for block in blocks)
-    assert source.read(0.0) is None

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import CodedToken, encode
+from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
 from wlk_core.microphone import Captured
@@ -198,13 +198,6 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def spoken_time(clock):
-    """Return a function that returns the seconds for which recordings were played so far."""
-    began = clock.seconds
-    return lambda: clock.seconds - began
-
-
-@pytest.fixture
 def spoken():
     """Return a function that codes digits of 0.24 s, the first at 0.08 s, then every 0.48 s."""
 
@@ -283,7 +276,9 @@ def microphone(monkeypatch):
     """Return a function that lets ``listen`` open a scripted microphone."""
 
     def install(script):
-        opened = ScriptedMicrophone(script)
+        # Of an array the blocks are those of a device.
+        is_audio = isinstance(script, np.ndarray)
+        opened = ScriptedMicrophone(partition(script, 0.05) if is_audio else script)
         monkeypatch.setattr("wlk_core.microphone.find_device", lambda _name: {})
         monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
         return opened

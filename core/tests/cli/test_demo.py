@@ -12,15 +12,15 @@ def sample(monkeypatch, save, spoken, loud_is_speech):
     monkeypatch.setattr(transcribe, "SAMPLE", path)
 
 
-def test_the_demo_is_the_sample_as_it_is_spoken(command, spoken_time, monkeypatch):
+def test_the_demo_is_the_sample_as_it_is_spoken(command, clock, monkeypatch):
     """Settings of the user, which may name another model or language, change nothing."""
     monkeypatch.setenv("WLK_MODEL", "acme/huge")
     monkeypatch.setenv("WLK_LANGUAGE", "de")
 
     assert command("demo") == (0, "four two seven seven one\n", "")
-    assert 2.48 == pytest.approx(spoken_time())
+    assert 52.48 == pytest.approx(clock.seconds)
     assert command("demo", "--fast").out == "four two seven seven one\n"
-    assert 2.48 == pytest.approx(spoken_time())
+    assert 52.48 == pytest.approx(clock.seconds)
 
 
 def test_the_recording_can_be_kept(command, tmp_path):

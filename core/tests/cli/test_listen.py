@@ -1,7 +1,8 @@
-"""The command ``listen``: a microphone or a file in real time, and how it ends."""
+"""The command ``listen``: a microphone or a file in real time, its speakers, and how it ends."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import signal
@@ -11,35 +12,30 @@ import pytest
 
 from wlk_conformance.testing import partition
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.errors import AudioDeviceError
-from wlk_core.microphone import Captured
+from wlk_core.errors import AudioDeviceError, AudioFormatError
+from wlk_core.microphone import Captured, FileSource
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
-def blocks_of(audio):
-    """Return audio in blocks of 50 ms."""
-    return partition(audio, 0.05)
-
-
 def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken):
     """The device is released in the end."""
-    opened = microphone(blocks_of(spoken(1, 2, 3)))
+    opened = microphone(spoken(1, 2, 3))
 
     assert listen() == (0, "one two three\n", "")
     assert opened.is_closed
 
 
-def test_a_recording_is_played_in_real_time(listen, spoken_time, recording, transcribe):
+def test_a_recording_is_played_in_real_time(listen, clock, recording, transcribe):
     """The words are those of ``transcribe``, and as much time passes as it lasts."""
     path = recording("a.wav", 1, 2, 3, 4, 5, 6)
 
     words = transcribe(path).out
-    assert 0 == spoken_time()
+    assert 50 == clock.seconds
     assert listen("--input", path).out == words
-    assert 2.96 == pytest.approx(spoken_time())
+    assert 52.96 == pytest.approx(clock.seconds)
     assert transcribe("--realtime", path).out == words
-    assert 5.92 == pytest.approx(spoken_time())
+    assert 55.92 == pytest.approx(clock.seconds)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
@@ -47,7 +43,7 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     number, status, listen, microphone, spoken, tmp_path
 ):
     """Ctrl-C is how a run usually ends; the last words are decoded and every file is whole."""
-    microphone([*blocks_of(spoken(1, 2, 3)), Stopped(number), *blocks_of(spoken(4))])
+    microphone([*partition(spoken(1, 2, 3), 0.05), Stopped(number), *partition(spoken(4), 0.05)])
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
     done = listen(*saves)
@@ -97,7 +93,7 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
     """As from PortAudio, whose blocks are there at once when one is due."""
     text = tmp_path / "talk.txt"
     written = []
-    opened = microphone(blocks_of(spoken(*range(9))))
+    opened = microphone(spoken(*range(9)))
 
     class Prompt(type(opened)):
         is_due = False
@@ -120,11 +116,7 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (
-            ["--save", "a.mp3"],
-            2,
-            "expected the ending .txt, .json, .jsonl, .srt, .vtt, .wav",
-        ),
+        (["--save", "a.mp3"], 2, "expected the ending .txt, .json, .jsonl, .srt, .vtt, .wav"),
         (["--save", "no/a.txt"], 2, "there is no directory no"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
         (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
@@ -167,3 +159,88 @@ def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
 
     assert (0, "*  3  USB \\x1b\n", "") == listen("--list-devices")
     assert (1, "", "wlk-core: No input device matching 'radio'\n") == done
+
+
+def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
+    """Nothing is dropped, and nothing comes before it would have been spoken."""
+    source = FileSource(str(recording("a.wav", *range(9))))
+    first = source.read(0.0)
+    clock.seconds += 1.05
+    due, rest = [], []
+    while captured := source.read(0.0):
+        due += captured
+    while (captured := source.read(1.0)) is not None:
+        rest += captured
+
+    assert [] == first
+    assert 10 == len(due)
+    assert 55 * 1_280 == sum(len(block.audio) for block in due + rest)
+
+
+def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
+    """A reader that is late gets every chunk, and the error after them."""
+
+    def damaged(_file):
+        yield np.zeros(32_000, np.float32)
+        raise AudioFormatError("damaged data")
+
+    monkeypatch.setattr("wlk_core.audio.decode_file", damaged)
+    source = FileSource("a.flac")
+    clock.seconds += 60.0
+    blocks = []
+
+    with pytest.raises(AudioFormatError, match="damaged data"):
+        while captured := source.read(0.0):
+            blocks += captured
+    assert 32_000 == sum(len(block.audio) for block in blocks)
+    assert source.read(0.0) is None
+
+
+DIARIZER = """
+from wlk_core.plugins import AnnotatorSpec
+from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_core.tokens import SpeakerSpan
+
+opened = []
+
+@hookimpl
+def wlk_diarizers():
+    return [AnnotatorSpec(
+        kind="diarizer", name="who", api=1, summary="finds speakers", load=f"{__name__}:load",
+    )]
+
+def load(spec, model, **options):
+    spans = [SpeakerSpan("anna", 0.0, 0.9), SpeakerSpan("bert", 0.9, 9.0)]
+    opened.append(ScriptedDiarizer(spans, max_delay=0.3))
+    return opened[-1]
+"""
+
+
+def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
+    """They come after the words, so that standard output has none of them."""
+    site.install("wlk-who", ["who"], DIARIZER)
+    microphone(spoken(1, 2, 3))
+    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
+    saves = [argument for path in paths for argument in ("--save", path)]
+    done = listen("--diarizer", "who", *saves)
+    text, srt, vtt, document, *_ = (path.read_bytes() for path in paths)
+    speakers = [token["speaker"] for token in json.loads(document)["tokens"]]
+
+    assert (0, "one two three\n", "") == done
+    assert ["anna", "bert"] == list(dict.fromkeys(speakers))
+    assert text.decode().startswith("anna: one")
+    assert "\nbert: " in text.decode()
+    assert b"\nanna: one" in srt
+    assert b"<v bert>" in vtt
+    (diarizer,) = importlib.import_module("wlk_who_plugin").opened
+    assert diarizer.is_closed
+
+
+def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
+    """As soon as the diarizer has found out."""
+    site.install("wlk-who", ["who"], DIARIZER)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    microphone([*partition(spoken(1, 2, 3, 4), 0.05), *[np.zeros(800, np.float32)] * 30])
+    drawn = listen("--diarizer", "who").err
+
+    assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")

@@ -19,11 +19,6 @@ from wlk_core.microphone import Captured
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
-def blocks_of(audio):
-    """Return audio in blocks of 50 ms."""
-    return partition(audio, 0.05)
-
-
 def read_wav(path):
     """Return the samples of a wav file, which are at 16 kHz."""
     with wave.open(str(path)) as file:
@@ -34,7 +29,7 @@ def read_wav(path):
 def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
     """Text, captions, JSON and sound of one run."""
     audio = spoken(1, 2, 3)
-    microphone(blocks_of(audio))
+    microphone(audio)
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
 
@@ -69,7 +64,7 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
 
     opened = microphone([])
     talk = np.concatenate([spoken(1, 2, 3), np.zeros(32_000, np.float32)])
-    opened.script = Script([*map(Captured, blocks_of(talk)), "look"])
+    opened.script = Script([*map(Captured, partition(talk, 0.05)), "look"])
     command("listen", "--save", text, "--save", events, "--save", sound)
 
     assert "one two three" == seen[0]
@@ -90,7 +85,7 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
 
     monkeypatch.setattr(Output, "write", leave)
     silence = np.zeros(32_000, np.float32)
-    microphone(blocks_of(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))])))
+    microphone(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))]))
     document = tmp_path / "talk.json"
 
     assert (141, "", "") == listen("--save", document)
@@ -144,7 +139,7 @@ def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp
     sound, events, text = (tmp_path / f"talk{suffix}" for suffix in (".wav", ".jsonl", ".txt"))
     for full in (sound, events):
         full.symlink_to("/dev/full")
-    microphone(blocks_of(spoken(1, 2, 3)))
+    microphone(spoken(1, 2, 3))
     done = listen("--save", sound, "--save", events, "--save", text)
     gc.collect()  # which would find a file that was left open
 

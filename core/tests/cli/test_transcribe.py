@@ -91,7 +91,8 @@ def test_json_lines_are_events_as_they_happen(transcribe, recording):
     events = [json.loads(line) for line in done.out.splitlines()]
     kinds = {event["event"] for event in events}
     times = [event["audio_time"] for event in events]
-    tokens = [token for event in events for token in event.get("tokens", ()) if is_commit(event)]
+    commits = [event for event in events if event["event"] == "commit"]
+    tokens = [token for commit in commits for token in commit["tokens"]]
 
     assert kinds == {"hypothesis", "commit", "end"}
     assert times == sorted(times)
@@ -100,11 +101,6 @@ def test_json_lines_are_events_as_they_happen(transcribe, recording):
     ]  # fmt: skip
     assert events[-1]["event"] == "end"
     assert events[-1]["stats"]["audio_seconds"] == pytest.approx(3.92)
-
-
-def is_commit(event):
-    """Return whether an event is a commit."""
-    return event["event"] == "commit"
 
 
 @pytest.mark.usefixtures("loud_is_speech")
@@ -276,17 +272,9 @@ def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(
         (["--model", "nope"], "got 'nope'", 1),
         (["--language", "xx"], "does not support the language 'xx'; expected one of: en, de", 2),
         (["--task", "translate"], "cannot do the task 'translate'", 2),
-        (
-            ["--policy", "nope"],
-            "option policy is one of local-agreement, alignatt; got 'nope'",
-            2,
-        ),
+        (["--policy", "nope"], "option policy is one of local-agreement, alignatt; got 'nope'", 2),
         (["--option", "tick_sec=1"], "called 'tick_sec' (did you mean tick_seconds?)", 2),
-        (
-            ["--policy", "alignatt", "--option", "policy=x"],
-            "option policy has two values, 'x' and",
-            2,
-        ),
+        (["--policy", "alignatt", "--option", "policy=x"], "policy has two values, 'x' and", 2),
         (["--option", "tick_seconds=99"], "option tick_seconds lies between 0.1 and 10", 2),
         (["--chunk-seconds", "0"], "0.0 is not in the range", 2),
         (["--chunk-seconds", "nan"], "nan is not a number of seconds", 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 import hashlib
-from itertools import chain, count
+from itertools import chain
 import os
 from pathlib import Path
 import re
@@ -22,76 +22,45 @@ nox.options.sessions = ["lint", "types", "tests", "proofs"]
 
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"  # of the session build
+MAX_WHEEL = 12_000_000  # bytes, so that an install stays a matter of seconds
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
+_group = partial(nox.project.dependency_groups, PROJECT)
+TEST = _group("test")
 QUICK_PROOFS = [name for name, proof in PROOFS.items() if proof.get("quick", False)]
 PYTHON = "3.11"
 NEWER_PYTHONS = ["3.12", "3.13"]
 DISTRIBUTIONS = sorted(
     path.parent
-    for pattern in ("core", "conformance", "bench", "serve", "plugins/*")
+    for pattern in ("[!.]*", "plugins/*")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
-EXAMPLES = [ROOT / "examples" / name for name in ("wlk-hello", "wlk-pocketsphinx")]
 # torch is pinned and installed first, so that one build serves all; the newest one may be gigabytes
 # of CUDA.  It is installed for PYTHON only: tests that need it are skipped on the newer Pythons.
 TORCH = "torch==2.13.0"
 PLUGINS = {
-    path.name: nox.project.load_toml(path / "pyproject.toml")["project"]
-    for path in DISTRIBUTIONS
-    if path.parent.name == "plugins"
+    path.parent.name: nox.project.load_toml(path)["project"]
+    for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))
 }
-# Extras of a plugin, without those for CUDA.
-EXTRAS = {
+EXTRAS = {  # of a plugin, without those for CUDA
     name: tuple(extra for extra in project["optional-dependencies"] if "cuda" not in extra)
     for name, project in PLUGINS.items()
     if "optional-dependencies" in project
 }
 TORCH_EXTRAS = {"lora", "mlx", "torch"}  # mlx-whisper and mlx-qwen3-asr require torch
-# wlk-voxtral-mlx is compared with transformers' Voxtral where torch is installed.
-REFERENCES = ("transformers>=5.23,<6",)
-# The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
-PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")
-# Clients of wlk-serve, which are tested in environments of their own because their pins disagree.
-CLIENTS = {
-    "openai": "openai[realtime]>=3,<4",
-    "livekit": "livekit-agents[deepgram,openai]==1.8.9",
-    "pipecat": "pipecat-ai[deepgram,openai]==1.14.0",
-    "deepgram": "deepgram-sdk>=7,<8",
-    "wyoming": "wyoming==1.10.2 wyoming-bench==2026.10.0",
-    "whisperlivekit": PEER[0],
-}
-# vLLM without its engine: its realtime connection, and what that imports.
-VLLM = "vllm==0.33.0"
-VLLM_IMPORTS = ("fastapi", "pybase64", "regex", "uvicorn")
-TESTS = (
-    "core/tests",
-    "conformance/tests",
-    "bench/tests",
-    "serve/tests",
-    "tools/digits/tests",
-    *(f"plugins/{path.name}/tests" for path in DISTRIBUTIONS if path.parent.name == "plugins"),
-    "tests",
-    "docs/tests",
-    "deploy/tests",
-    "examples/tests",
-)
-AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
-BENCHMARKS = (
-    ("core.py",),
-    ("serve.py",),
-    ("batching.py",),
-    ("realtime.py",),
-    ("whisper.py",),
-    ("qwen3.py",),
-    ("qwen3.py", "--tick", "2", "--backend", "qwen3-simul"),
-    ("voxtral.py", "--backend", "voxtral-hf"),
-    ("voxtral.py", "--backend", "voxtral-mlx"),
-    ("voxtral.py", "--backend", "voxtral-mlx", "--engine", "voxmlx"),
+# Each has an environment of its own, because their pins disagree, and a dependency group.
+CLIENTS = ("openai", "livekit", "pipecat", "deepgram", "wyoming", "whisperlivekit")
+TESTS = sorted(  # a folder for each room
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("tests", "[!.]*/tests", "plugins/*/tests", "tools/*/tests")
+    for path in ROOT.glob(pattern)
 )
 # The digits models are too small to be divided among threads: two threads on two busy cores need
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+PYTEST = ("pytest", "-c", "pyproject.toml", "-q")
+PATIENT = ("-o", "faulthandler_timeout=0")  # no stack dump of a test that takes long
+FOREIGN = ("-W", "default")  # warnings of other packages are not errors
 
 # Sessions that need every package share the environment of the session `everything`, because
 # installing it takes longer than most tests.
@@ -99,26 +68,19 @@ shared = partial(nox.session, venv_backend="none", requires=["everything"])
 BIN = ROOT / ".nox/everything" / ("Scripts" if os.name == "nt" else "bin")
 
 
-def _group(name: str) -> list[str]:
-    """Return the requirements of a dependency group of pyproject.toml."""
-    return list(nox.project.dependency_groups(PROJECT, name))
-
-
-def _editable(path: Path, extras: tuple[str, ...] = ()) -> list[str]:
-    """Return pip's arguments that install a distribution of this checkout from its sources."""
-    return ["-e", f"{path}[{','.join(extras)}]" if extras else str(path)]
+def _with_extras(path: Path, extras: tuple[str, ...]) -> str:
+    """Return the folder of a distribution with extras, as pip takes it."""
+    return f"{path}[{','.join(extras)}]" if extras else str(path)
 
 
 def _sources(*names: str) -> list[str]:
-    """Return pip's arguments for distributions without extras, by their folders."""
-    return [argument for name in names for argument in _editable(ROOT / name)]
+    """Return pip's arguments for distributions by their folders, "serve[ray]" with an extra."""
+    return [argument for name in names for argument in ("-e", str(ROOT / name))]
 
 
 def _run(session: nox.Session, program: str, *arguments: str, **options: Any) -> Any:
-    """Run a program of the shared environment; python modules are run as `python -m NAME`."""
-    script = BIN / program
-    command = [str(script)] if script.exists() else [str(BIN / "python"), "-m", program]
-    return session.run(*command, *arguments, external=True, env=ENVIRONMENT, **options)
+    """Run a program of the shared environment."""
+    return session.run(str(BIN / program), *arguments, external=True, env=ENVIRONMENT, **options)
 
 
 def _pytest(session: nox.Session, *arguments: str) -> None:
@@ -130,20 +92,16 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 @nox.session(python=PYTHON, reuse_venv=True, default=False)
 def everything(session: nox.Session) -> None:
     """Install every distribution with all extras, the examples and all tools, once per change."""
-    projects = [*DISTRIBUTIONS, *EXAMPLES, ROOT]
-    state = hashlib.sha256(b"".join((path / "pyproject.toml").read_bytes() for path in projects))
+    paths = [*DISTRIBUTIONS, ROOT / "examples/wlk-hello", ROOT / "examples/wlk-pocketsphinx"]
+    projects = [path / "pyproject.toml" for path in (*paths, ROOT)]
+    state = hashlib.sha256(b"".join(project.read_bytes() for project in projects))
     stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
     if stamp.exists():
         return
     # pip compiles what it installs on one processor, which takes longer than the rest of it.
     session.install("--no-compile", TORCH)
-    sources = [
-        argument
-        for path in DISTRIBUTIONS
-        for argument in _editable(path, EXTRAS.get(path.name, ()))
-    ]
-    examples = [argument for path in EXAMPLES for argument in _editable(path)]
-    session.install("--no-compile", *_group("dev"), *REFERENCES, *sources, *examples)
+    sources = _sources(*(_with_extras(path, EXTRAS.get(path.name, ())) for path in paths))
+    session.install("--no-compile", *_group("dev"), *_group("references"), *sources)
     compiler = ("-W", "ignore", "-m", "compileall", "-qq", "-j", "0")
     packages = sorted(Path(session.virtualenv.location).glob("lib*/**/site-packages"))
     # 1: templates among the packages are not valid Python.
@@ -172,15 +130,14 @@ def types(session: nox.Session) -> None:
 
 #: The session proofs runs the suite, and compliance proves PocketSphinx: both tiers are minutes of
 #: its acoustic model on every call.
-PYTEST = ("-c", "pyproject.toml", "-q", "-n", "2", "--ignore-glob=*/test_*conformance*.py")
-PYTEST += ("-k", "not pocketsphinx_keeps_the_contract")
+MOST = ("-n", "2", "--ignore-glob=*/test_*conformance*.py")
+MOST += ("-k", "not pocketsphinx_keeps_the_contract")
 
 
 @shared()
 def tests(session: nox.Session) -> None:
     """Run all tests but those marked slow; `nox -s tests -- PATH` runs some."""
-    some = ("-c", "pyproject.toml", "-q", *session.posargs)
-    _run(session, "pytest", *(some if session.posargs else (*PYTEST, "-m", "not slow", *TESTS)))
+    _run(session, *PYTEST, *(session.posargs or (*MOST, "-m", "not slow", *TESTS)))
 
 
 @shared(tags=["matrix"])
@@ -189,41 +146,37 @@ def slow(session: nox.Session) -> None:
     failed = []
     for room in TESTS:
         try:  # 5: no test of this room is slow
-            _run(session, "pytest", *PYTEST, "-m", "slow", room, success_codes=[0, 5])
+            _run(session, *PYTEST, *MOST, "-m", "slow", room, success_codes=[0, 5])
         except nox.command.CommandFailed:
             failed.append(room)
     if failed:
         session.error(f"tests failed in {', '.join(failed)}")
 
 
-def _prove(session: nox.Session, *arguments: str) -> None:
-    """Run the suite on backends of tests/proofs.toml: names, "--" and arguments of the suite."""
-    _run(session, "python", "tools/prove.py", "--reports", str(_reports(session)), *arguments)
-
-
-def _reports(session: nox.Session) -> Path:
-    """Return where the reports of proofs are kept until docs/compliance.md is written."""
-    return session.cache_dir / "compliance"
+REPORTS = ".nox/.cache/compliance"  # of proofs, until docs/compliance.md is written
+PROVE = ("python", "tools/prove.py", "--reports", REPORTS)  # backends, "--", arguments of the suite
 
 
 @shared()
 def proofs(session: nox.Session) -> None:
     """Prove one backend of each plugin against the contract tier, with few generated sessions."""
-    _prove(session, *QUICK_PROOFS, "--", "--sessions=3")  # `speech` plays as many as by default
+    _run(
+        session, *PROVE, *QUICK_PROOFS, "--", "--sessions=3"
+    )  # `speech` plays as many as by default
 
 
 @shared(tags=["matrix"])
 def speech(session: nox.Session) -> None:
     """Prove one backend of each plugin against both tiers of the suite."""
-    _prove(session, *QUICK_PROOFS, "--", "--speech")
+    _run(session, *PROVE, *QUICK_PROOFS, "--", "--speech")
 
 
 @shared(default=False)
 def compliance(session: nox.Session) -> None:
     """Prove every backend in both tiers, check docs/compliance.md (`-- --write` writes it)."""
-    _prove(session, "--", "--speech")
+    _run(session, *PROVE, "--", "--speech")
     page = ROOT / "docs" / "compliance.md"
-    reports = [str(_reports(session) / f"{name}.json") for name in PROOFS]
+    reports = [f"{REPORTS}/{name}.json" for name in PROOFS]
     text = str(_run(session, "python", "tools/compliance_page.py", *reports, silent=True))
     if "--write" in session.posargs:
         page.write_text(text, encoding="utf-8")
@@ -242,32 +195,28 @@ def real(session: nox.Session) -> None:
         wheels = ("--only-binary=:all:", "--platform=manylinux_2_34_x86_64", "--no-deps")
         into = ("--quiet", "--no-compile", "--target", str(packages))
         pip = ("install", *wheels, *into, "--require-hashes", "-r", str(requirements))
-        printed = _run(session, "pip", *pip, silent=True, success_codes=range(256))
+        _run(session, "pip", *pip, success_codes=range(256))
         if not packages.exists():
-            reasons = [line for line in str(printed).splitlines() if line.startswith("ERROR")]
-            session.skip(f"pip cannot install its weights: {reasons[-1] if reasons else printed}")
-    for script in ("weights", "recordings"):
-        output = str(folder / ("models" if script == "weights" else script))
-        sources = session.posargs if script == "recordings" else []
-        made = ("--packages", str(packages), "--output", output)
-        _run(session, "python", f"tools/real/{script}.py", *made, *sources)
+            session.skip("pip cannot install its weights, for the reason above")
+    given = ("--packages", str(packages), "--output")
+    recordings = (*given, str(folder / "recordings"), *session.posargs)
+    _run(session, "python", "tools/real/weights.py", *given, str(folder / "models"))
+    _run(session, "python", "tools/real/recordings.py", *recordings)
     session.env["WLK_REAL"] = str(folder)
     parallel = ("-n", "2", "--dist", "loadgroup")  # a model is loaded by one process
-    _run(session, "pytest", "-c", "pyproject.toml", "-q", *parallel, "tests/real")
+    _run(session, *PYTEST, *parallel, "tests/real")
 
 
 @shared(default=False)
 def conformance(session: nox.Session) -> None:
     """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
-    if not session.posargs:
-        session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
     _run(session, "wlk-conformance", *session.posargs)
 
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
     """Test wlk-core without plugins on the newer Pythons."""
-    session.install(*_group("test"), *_sources("core", "conformance"))
+    session.install(*TEST, *_sources("core", "conformance"))
     _pytest(session, "-n", "2", "core/tests")
 
 
@@ -276,7 +225,7 @@ def lowest_core(session: nox.Session) -> None:
     """Test wlk-core with the oldest dependencies it declares, and measure its coverage."""
     project = nox.project.load_toml(ROOT / "core/pyproject.toml")["project"]
     declared = [dependency.split(",")[0] for dependency in project["dependencies"]]
-    session.install(*[item.replace(">=", "==") for item in declared], *_group("test"), "psutil")
+    session.install(*[item.replace(">=", "==") for item in declared], *TEST, "psutil")
     session.install("--no-deps", *_sources("core", "conformance"))
     # Measured on PYTHON: the interpreter of 3.12.1 has crashed while coverage traced it.
     _pytest(session, "-n", "2", "--cov", "--cov-report=", "core/tests")
@@ -285,14 +234,13 @@ def lowest_core(session: nox.Session) -> None:
 @nox.session(python=PYTHON, tags=["matrix"], default=False)
 def lowest_qwen3(session: nox.Session) -> None:
     """Test Qwen3-ASR on torch with the oldest transformers that wlk-qwen3-simul declares."""
-    path = ROOT / "plugins/wlk-qwen3-simul"
-    extras = nox.project.load_toml(path / "pyproject.toml")["project"]["optional-dependencies"]
-    (declared,) = (item.split(",")[0] for item in extras["torch"] if "transformers>=" in item)
+    torch = PLUGINS["wlk-qwen3-simul"]["optional-dependencies"]["torch"]
+    (declared,) = (item.split(",")[0] for item in torch if "transformers>=" in item)
     session.install(TORCH)
-    session.install(declared.replace(">=", "=="), *_group("test"))
-    session.install(*_sources("core", "conformance", "plugins/wlk-qwen3-simul"))
-    tests = path / "tests"
-    _pytest(session, str(tests / "test_networks.py"), str(tests / "test_checkpoint.py"))
+    sources = _sources("core", "conformance", "plugins/wlk-qwen3-simul")
+    session.install(declared.replace(">=", "=="), *TEST, *sources)
+    tests = "plugins/wlk-qwen3-simul/tests"
+    _pytest(session, f"{tests}/test_networks.py", f"{tests}/test_checkpoint.py")
 
 
 @nox.session(python=NEWER_PYTHONS[-1], tags=["matrix"], default=False)
@@ -303,12 +251,10 @@ def plugin(session: nox.Session, name: str) -> None:
     required = chain(project["dependencies"], *project["optional-dependencies"].values())
     names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in required}
     parts = sorted(f"plugins/{part}" for part in PLUGINS if part in names - {name})
-    sources = _sources("core", "conformance", *parts)
-    if "wlk-serve" in names:
-        sources += _sources("serve")
+    serve = ["serve"] if "wlk-serve" in names else []
     extras = tuple(extra for extra in EXTRAS[name] if extra not in TORCH_EXTRAS)
-    chosen = _editable(ROOT / "plugins" / name, extras)
-    session.install(*_group("test"), *sources, *chosen)
+    chosen = _with_extras(ROOT / "plugins" / name, extras)
+    session.install(*TEST, *_sources("core", "conformance", *parts, *serve, chosen))
     rooms = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
     _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *rooms)
 
@@ -320,38 +266,32 @@ def build(session: nox.Session) -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     for path in DISTRIBUTIONS:
         session.run("python", "-m", "build", "-o", str(DIST), str(path), silent=True)
-    artefacts = sorted(DIST.iterdir())
-    session.run("twine", "check", "--strict", *map(str, artefacts))
-    wheels = [path for path in artefacts if path.suffix == ".whl"]
-    names = [wheel.name.split("-")[0].replace("_", "-") for wheel in wheels]
-    for wheel in wheels:
-        size = wheel.stat().st_size / 1e6
-        session.log("%s %.2f MB", wheel.name, size)
-        if size > 12:  # noqa: PLR2004 -- megabytes, so that an install stays a matter of seconds
-            session.error(f"{wheel.name} is larger than 12 MB")
+    session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
+    if large := [path.name for path in DIST.glob("*.whl") if path.stat().st_size > MAX_WHEEL]:
+        session.error(f"{', '.join(large)}: larger than 12 MB")
     session.install(TORCH)
-    _install_wheels(session, *names)
-    session.chdir(session.create_tmp())
-    for command in ("--version", "plugins", "backends", "doctor"):
-        session.run("wlk-core", command)
-    session.run("wlk-core", "demo", "--fast")
+    _install_wheels(session)
+    for command in ("--version", "plugins", "backends", "doctor", "demo --fast"):
+        session.run("wlk-core", *command.split())
 
 
 def _install_wheels(session: nox.Session, *names: str) -> None:
-    """Install distributions by name: their dependencies from the index, then dist/ alone."""
+    """Install distributions, by default all: what they need from the index, then dist/ alone."""
     wheels = {path.name.split("-")[0].replace("_", "-"): path for path in DIST.glob("*.whl")}
-    built = Path(session.create_tmp()) / "wheels.txt"  # keeps pip from asking the index for ours
+    folder = Path(session.create_tmp())
+    built = folder / "wheels.txt"  # keeps pip from asking the index for ours
     built.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
+    names = names or tuple(wheels)
     session.install("--constraint", str(built), *names)
     session.run("python", "-m", "pip", "uninstall", "--yes", "--quiet", *wheels)
     session.install("--no-index", "--find-links", str(DIST), *names)
+    session.chdir(folder)
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False, requires=["build"])
 def wheels(session: nox.Session) -> None:
     """Prove two backends without torch from the wheels of `build`, in the contract tier."""
     _install_wheels(session, "wlk-conformance", "wlk-whisper", "wlk-voxtral-mlx[cpu]")
-    session.chdir(session.create_tmp())
     for backend in ("faster-whisper", "voxtral-mlx"):
         suite = ("wlk-conformance", backend, "--model", "digits", "--sessions", "3")
         session.run(*suite, env=ENVIRONMENT)
@@ -364,55 +304,44 @@ def site(session: nox.Session) -> None:
 
 
 @shared(default=False)
-def benchmarks(session: nox.Session) -> None:
-    """Print the figures of benchmarks/ for every backend."""
-    for script, *arguments in BENCHMARKS:
-        _run(session, "python", f"benchmarks/{script}", *arguments)
-
-
-@shared(default=False)
 def benchmark_page(session: nox.Session) -> None:
     """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
     _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
 
 
 @nox.session(python=PYTHON, default=False)
-@nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
+@nox.parametrize("client", CLIENTS, ids=CLIENTS)
 def clients(session: nox.Session, client: str) -> None:
     """Test wlk-serve with real clients, unmodified: nox -s clients, or "clients(livekit)"."""
     protocols = [f"plugins/{name}" for name in PLUGINS if name.startswith("wlk-protocol-")]
     sources = _sources("core", "conformance", "serve", "plugins/wlk-whisper", *protocols)
-    if client == "whisperlivekit":  # one module of it, without torch and all else that it requires
-        session.install("--no-deps", CLIENTS[client])
-        session.install(*_group("test"), *sources)
-    else:
-        session.install(*CLIENTS[client].split(), *_group("test"), *sources)
+    is_part = client == "whisperlivekit"  # one module of it, without torch and all else it needs
+    if is_part:
+        session.install("--no-deps", *_group(client))
+    session.install(*TEST, *sources, *(() if is_part else _group(client)))
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
     tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
-    # `-W default`: warnings of other packages are not errors.
-    _pytest(session, "-W", "default", *map(str, tests))
+    _pytest(session, *FOREIGN, *map(str, tests))
 
 
 @nox.session(python=PYTHON, default=False)
 def vllm(session: nox.Session) -> None:
     """Test wlk-realtime against vLLM's own realtime connection, unmodified, without a GPU."""
-    sources = _sources("core", "conformance", "plugins/wlk-realtime")
     session.install(TORCH)
-    session.install(*_group("test"), *sources, *VLLM_IMPORTS)
-    session.install("--no-deps", VLLM)  # 340 MB; what it requires is many times that
-    # `-W default`: warnings of other packages are not errors.
-    _pytest(session, "-W", "default", "plugins/wlk-realtime/tests/test_own_vllm.py")
+    sources = _sources("core", "conformance", "plugins/wlk-realtime")
+    session.install(*TEST, *sources, *_group("vllm-imports"))
+    session.install("--no-deps", *_group("vllm"))  # 340 MB; what it requires is many times that
+    _pytest(session, *FOREIGN, "plugins/wlk-realtime/tests/test_own_vllm.py")
 
 
 @nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
     """Test wlk-serve on a local Ray Serve."""
-    sources = _sources("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
-    session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
+    plugins = ("plugins/wlk-realtime", "plugins/wlk-whisper")
+    session.install(*TEST, *_sources("core", "conformance", "serve[ray]", *plugins))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
-    # `-W default`: warnings of other packages are not errors.
     tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
-    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
+    _pytest(session, *FOREIGN, *PATIENT, *tests)
 
 
 @nox.session(python=PYTHON, default=False)
@@ -420,13 +349,14 @@ def browser(session: nox.Session) -> None:
     """Test the caption page in Chromium, and its accessibility with axe-core: nox -s browser."""
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
         session.skip("needs Chromium on the PATH; on Debian: apt-get install chromium")
-    sources = _sources("core", "serve", "plugins/wlk-whisper")
-    session.install("playwright==1.65.2", *_group("test"), *sources)
+    session.install("playwright==1.65.2", *TEST, *_sources("core", "serve", "plugins/wlk-whisper"))
     if shutil.which("npm") is None:
         session.warn("no npm on the PATH: the tests with axe-core are skipped")
     else:
         home = session.create_tmp()
-        session.run("npm", "install", "--silent", "--prefix", home, AXE, external=True)
+        session.run(
+            "npm", "install", "--silent", "--prefix", home, "axe-core@4.14.1", external=True
+        )
         session.env["WLK_AXE"] = f"{home}/node_modules/axe-core/axe.min.js"
     _pytest(session, "serve/tests/page/test_page_modules.py", "serve/tests/browser")
 
@@ -434,48 +364,37 @@ def browser(session: nox.Session) -> None:
 @nox.session(python=PYTHON, default=False)
 def latency_peers(session: nox.Session) -> None:
     """Compare the latency metrics of wlk-bench with those of OmniSTEval."""
-    session.install(*_group("test"), *_sources("core", "conformance", "bench"))
-    session.install("OmniSTEval==0.1.10")
+    session.install("OmniSTEval==0.1.10", *TEST, *_sources("core", "conformance", "bench"))
     _pytest(session, "bench/tests/test_peers.py")
 
 
 @nox.session(python=PYTHON, default=False)
 def whisperlivekit(session: nox.Session) -> None:
-    """
-    Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10.
-
-    `python benchmarks/whisper.py` prints our rows of the same stream.
-    """
+    """Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10."""
     parts = ("core", "conformance", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    session.install(TORCH)
-    try:
-        session.install(TORCH, *PEER, *(str(ROOT / part) for part in parts))
-    except nox.command.CommandFailed:
-        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
+    peer = (*_group("whisperlivekit"), "safetensors>=0.4.3")  # which loads our checkpoint
+    session.install(TORCH, *peer, *(str(ROOT / part) for part in parts))
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
 
 
 @shared(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Try new generated input on every target: nox -s fuzz -- [--cases N] [--minutes M]."""
+    """Try new generated input on every target, in rounds: nox -s fuzz -- [--minutes M]."""
     parser = argparse.ArgumentParser(prog="nox -s fuzz --")
-    parser.add_argument("--cases", type=int, default=1000, help="of each target in each round")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin rounds for this long")
-    budget, began = parser.parse_args(session.posargs), time.monotonic()
-    session.env.update({"WLK_FUZZ": "full", "WLK_FUZZ_CASES": str(budget.cases)})
-    for number in count(1):
-        session.log("round %d: %d new cases of each target", number, budget.cases)
-        patient = ("-o", "faulthandler_timeout=0")
-        _run(session, "pytest", "-c", "pyproject.toml", "-q", "-n", "2", *patient, "tests/fuzz")
-        if time.monotonic() - began >= 60 * budget.minutes:
+    end = time.monotonic() + 60 * parser.parse_args(session.posargs).minutes
+    session.env.update({"WLK_FUZZ": "full", "WLK_FUZZ_CASES": "1000"})
+    while True:
+        _run(session, *PYTEST, "-n", "2", *PATIENT, "tests/fuzz")
+        if time.monotonic() >= end:
             return
 
 
 @shared(default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: hour-long streams, a million generated inputs, benchmarks."""
-    # The stack dump of a hanging test is switched off: in this session a test may take as long.
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
-    _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
-    _prove(session, "--", "--speech", "--long")
-    session.notify("benchmarks")
+    _run(session, *PYTEST, *PATIENT, "tests")
+    _run(session, *PROVE, "--", "--speech", "--long")
+    for command in PROJECT["tool"]["wlk"]["benchmarks"]:
+        _run(session, "python", *command.split())

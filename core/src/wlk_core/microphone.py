@@ -1,4 +1,4 @@
-"""Live sources: an input device, which is reopened when it is lost, and a recording as if live."""
+"""Live sources: an input device, reopened when it is lost, and a recording that is played."""
 
 from __future__ import annotations
 

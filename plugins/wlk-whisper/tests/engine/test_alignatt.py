@@ -6,6 +6,7 @@ import pytest
 
 from wlk_core.plugins import AlignedWord
 from wlk_whisper.engine.alignatt import transcribe_aligned
+from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.network import ChoiceTooClose, Rounding, run_alone
 from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
@@ -84,6 +85,19 @@ def test_tokens_have_the_frames_where_they_end():
         aligned.end == pytest.approx(aligned.frames[-1] / 50, abs=0.05)
         for aligned in hypothesis.words
     )
+
+
+def test_frames_are_those_of_the_sound_where_the_heads_follow_it_late(monkeypatch):
+    """The policy then waits no longer for a word than with heads that follow at once."""
+    script = sentence(" one two unbelievable three")
+    on_time = run(ScriptedNetwork(script), 8.0)
+    monkeypatch.setattr(AlignmentHeads, "lag_seconds", 0.1)
+    late = run(ScriptedNetwork(script), 8.0)
+
+    frames = [
+        [frame for word in words for frame in word.frames] for words in (on_time.words, late.words)
+    ]
+    assert [frame - 5 for frame in frames[0]] == frames[1]
 
 
 def test_the_decoder_continues_after_committed_words():

@@ -26,7 +26,7 @@ from wlk_whisper.engine.prompt import (
     previous_tokens,
     token_budget,
 )
-from wlk_whisper.engine.timing import attended_frames, token_boundaries
+from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS, attended_frames, token_boundaries
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def transcribe_aligned(
     Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
 
     One pass without timestamps gives the text and its times: the cross attention, warped in time,
-    determines where each token begins and ends.  The frame of a token is the one where it ends.
-    The frame that Simul-Whisper takes, the most attended one, is often in the pause after the word,
-    so that words come later.  Calls share no state and *first_sample* is ignored, because the
-    encoder output of earlier audio changes with the audio after it.  *static_prompt* precedes the
-    audio for the whole stream.
+    determines where each token begins and ends.  The frame of a token is the one where its sound
+    ends, without the lag of the heads.  The frame that Simul-Whisper takes, the most attended one,
+    is often in the pause after the word, so that words come later.  Calls share no state and
+    *first_sample* is ignored, because the encoder output of earlier audio changes with the audio
+    after it.  *static_prompt* precedes the audio for the whole stream.
 
     Raises:
         ChoiceTooClose: a choice may be another one in a pass without other streams.
@@ -145,8 +145,8 @@ def _new_words(
     if result.loop is not None:
         if result.rounding.attention:
             raise ChoiceTooClose("whether a repetition was spoken")
-        frames = attended_frames(attention)[result.forced - 1 :]
-        tokens = tuple(keep_spoken_repetitions(tokens, frames.tolist(), result.loop))
+        attended = attended_frames(attention)[result.forced - 1 :].tolist()
+        tokens = tuple(keep_spoken_repetitions(tokens, attended, result.loop))
     boundaries = token_boundaries(
         attention,
         first_row=result.forced - prefix_tokens - 1,
@@ -157,12 +157,13 @@ def _new_words(
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
     probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))
     spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag_seconds)
+    frames = np.clip(boundaries - round(lag_seconds / ENCODER_FRAME_SECONDS), 0, boundaries[-1])
     if not result.has_ended and not is_last:
         spans = spans[:-1]  # the next call may extend the last word
     words = [
         AlignedWord(
             *attrs.astuple(span.word),
-            frames=tuple(boundaries[span.first + 1 : span.stop + 1].tolist()),
+            frames=tuple(frames[span.first + 1 : span.stop + 1].tolist()),
             tokens=tuple(tokens[span.first : span.stop]),
         )
         for span in spans

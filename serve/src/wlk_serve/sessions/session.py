@@ -34,7 +34,6 @@ __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSessi
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
-_ACK = "wlk.ack"
 # An append of 15 MiB of audio keeps the event loop busy for 0.2 s.
 _LARGE_MESSAGE = 1 << 20  # bytes
 _LARGE_SECONDS = 0.1  # of others between two such messages
@@ -81,7 +80,7 @@ class ClientSession:
         )
         self.audio = SessionAudio(opening.settings)
         self._protocol = opening.make(self.audio, info)
-        self._replaceable = {_ACK, *self._protocol.replaceable}
+        self._replaceable = {"wlk.ack", *self._protocol.replaceable}
         self.log = None if token is None else ResumeLog(token, self._replaceable)
         self.figures = SessionFigures(
             metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
@@ -259,7 +258,7 @@ class ClientSession:
         messages = list(answers)
         for message in messages:
             if isinstance(error := message.get("error"), dict):
-                self.figures.metrics.count_error_code(error.get("code"))
+                self.figures.metrics.errors.labels(error.get("code") or "none").inc()
         texts = map(encoded, messages) if self.log is None else self.log.number(messages)
         if self._queue is not None:
             self._queue.put(texts)

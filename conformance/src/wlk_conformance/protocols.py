@@ -230,9 +230,11 @@ class PlayedSession:
         before = len(self.messages)
         for message in messages:
             self.messages += self.protocol.receive(message)
-            if self.audio.needs_stream:
-                self.streams.append(self._stream(self.audio.settings))
-                self.audio.open(self.streams[-1])
+            while self.audio.is_waiting:
+                if self.audio.open_segment is None:
+                    self.streams.append(self._stream(self.audio.settings))
+                    self.audio.open(self.streams[-1])
+                self.audio.proceed()
             self.happen()
         return self.messages[before:]
 

@@ -144,6 +144,19 @@ def test_a_chunk_with_one_call_is_one_step(open_session, speech):
         assert not session.has_work
 
 
+def test_a_step_takes_one_piece_of_a_pause(open_session):
+    """Audio of hours without speech would keep other sessions waiting, although no call is made."""
+    session = open_session()
+    for _ in range(3):
+        session.receive(bytes(6400))  # a tenth of a second
+    waiting = []
+    while session.has_work:
+        session.step()
+        waiting.append(round(session.backlog_seconds, 1))
+
+    assert [0.2, 0.1, 0.0] == waiting
+
+
 def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
     """The call is made again by the next step."""
     expected = run(open_session(), talk)

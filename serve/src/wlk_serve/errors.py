@@ -31,7 +31,6 @@ __all__ = [
 
 _LOGGER = logging.getLogger(__name__)
 _TOO_MANY = 429
-_OVERLOADED = 503
 _INTERNAL = 500
 
 
@@ -137,9 +136,7 @@ def as_request_error(error: Exception) -> RequestError:
         case RequestError():
             return error
         case SessionOverloaded() | StreamClosed():
-            return RequestError(
-                message, status=_OVERLOADED, code="server_overloaded", retry_after=5
-            )
+            return RequestError(message, status=503, code="server_overloaded", retry_after=5)
         case AudioFormatError():
             return RequestError(message, code="invalid_audio", param="file")
         case OptionError():

@@ -136,7 +136,7 @@ class ClientProtocol(Protocol):
         """
         Report an error: a limit of the server, or that the stream was not opened.
 
-        While `SessionAudio.needs_stream`, the error answers the message that was received last.
+        While `SessionAudio.is_waiting`, the error answers the message that was received last.
         """
 
     def end(self) -> Iterable[Message]:

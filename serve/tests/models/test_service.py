@@ -182,7 +182,7 @@ def test_a_card_has_the_languages_of_the_loaded_model(service, backend):
     service.probe_model()
 
     assert ("fr",) == service.card.spec.languages
-    assert not service.card.can_translate
+    assert "translation" not in service.card.spec.capabilities
 
 
 def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, backend):

@@ -28,8 +28,10 @@ class OpenedProtocol:
     def receive(self, data):
         """Return the answers to a message, after the stream that it needs was opened."""
         answers = self._protocol.receive(data)
-        if self.audio.needs_stream:
-            self.audio.open(self._open_stream(self.audio.settings))
+        while self.audio.is_waiting:
+            if self.audio.open_segment is None:
+                self.audio.open(self._open_stream(self.audio.settings))
+            self.audio.proceed()
         return answers
 
     def handle(self, stream, events):

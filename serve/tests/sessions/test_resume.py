@@ -114,7 +114,8 @@ def test_audio_that_comes_again_begins_with_a_whole_sample():
     stream.receive = received.append
     audio.append(b"\0\1\2\3\4")
     audio.open(stream)
-    audio.rewind()
+    audio.proceed()
+    audio.drop_waiting()
     audio.append(b"\4\5\6\7")
 
     assert (4, [b"\0\1\2\3", b"\4\5\6\7"]) == (audio.samples, received)

@@ -71,7 +71,7 @@ class Worker:
         self.events: list[Event] = []
         self.is_idle = True  # whether everything taken from the queue is done
         self.is_flushing = False  # whether an utterance is being ended
-        self.has_called = False  # whether this step has called the processor
+        self.has_called = False  # whether this step has called the processor or a detector
         self.has_ended = False  # whether there was the End
         self._queue = queue
         self._processor = processor
@@ -96,8 +96,7 @@ class Worker:
     def work(self) -> Work:
         """Work through the queue, in steps of one call of the processor at most."""
         # A step does what follows from its call, too: a chunk is then one turn of a scheduler, and
-        # its hypothesis comes with its words.  So it ends before a second call, before other audio
-        # is taken after a call, and at an empty queue.
+        # its hypothesis comes with its words.  It ends before a second call or another item.
         try:
             while not self.has_ended:
                 if self.has_called and self._queue.has_items:
@@ -117,6 +116,7 @@ class Worker:
                     yield from self._pass_gap(round(item * SAMPLE_RATE))
                 else:
                     yield from self._decode(item)
+                    self.has_called = True  # also in a pause: a detector takes 4 ms a second
         except BackendError as error:  # the last of its attempts, see `_call`
             self._commit(error.committed)
             self._annotate(is_last=True)

@@ -222,7 +222,7 @@ def terms_of(query: QueryParams, card: ModelCard) -> str | None:
     # `keywords` of models before nova-3 may end with a boost: ":2".
     words = [text.partition(":")[0] for text in query.getlist("keywords")]
     terms = ", ".join([*query.getlist("keyterm"), *words])
-    return terms or None if card.takes_keyterms else None
+    return terms or None if card.takes("keyterms") else None
 
 
 def refuse_channels(query: QueryParams, instead: str) -> None:

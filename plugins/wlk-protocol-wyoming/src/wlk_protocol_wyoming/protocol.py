@@ -136,7 +136,7 @@ class WyomingProtocol:
             raise _wrong_order("transcribe before audio-start")
         language = self._card.check_language(fields.get("language") or "") or self._card.language
         terms = [*_texts(fields, "transcript_names"), *_texts(fields, "transcript_terms")]
-        keyterms = ", ".join(terms) or None if self._card.takes_keyterms else None
+        keyterms = ", ".join(terms) or None if self._card.takes("keyterms") else None
         settings = attrs.evolve(self._audio.settings, language=language, keyterms=keyterms)
         self._audio.change(settings)
 

@@ -71,23 +71,9 @@ class ModelCard:
             vocabulary=tuple(getattr(backend, "vocabulary", ())),
         )
 
-    @property
-    def takes_prompt(self) -> bool:
-        """Whether a stream of the backend has the option `prompt`."""
-        return self._has_option("prompt")
-
-    @property
-    def takes_keyterms(self) -> bool:
-        """Whether a stream of the backend has the option `keyterms`."""
-        return self._has_option("keyterms")
-
-    def _has_option(self, name: str) -> bool:
+    def takes(self, name: str) -> bool:
+        """Return whether a stream of the backend has the option *name*, as "prompt"."""
         return any(option.name == name and option.scope == "stream" for option in self.spec.options)
-
-    @property
-    def can_translate(self) -> bool:
-        """Whether the backend translates to English."""
-        return "translation" in self.spec.capabilities
 
     def has_name(self, name: object) -> bool:
         """Return whether a client that writes *name* asks for this model."""
@@ -152,7 +138,7 @@ class ModelCard:
                 "max_delay": spec.max_delay,
                 "bounds": dict(spec.bounds),
                 "deviations": dict(spec.deviations),
-                "takes_prompt": self.takes_prompt,
+                "takes_prompt": self.takes("prompt"),
                 "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
                 "include": ["wlk.marks"],  # what a Realtime session can add for it

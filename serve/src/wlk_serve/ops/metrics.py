@@ -49,12 +49,11 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         own: Any = {"namespace": "wlk", "registry": self._registry}
-        of_protocol = ("protocol",)
         self.sessions = Gauge("sessions", "Sessions", ("protocol", "state"), **own)
         self.session_seconds = Histogram(
-            "session_seconds", "Length of sessions", of_protocol, buckets=_SESSION_BUCKETS, **own
+            "session_seconds", "Length of sessions", ("protocol",), buckets=_SESSION_BUCKETS, **own
         )
-        self.audio_seconds = Counter("audio_seconds", "Audio received", of_protocol, **own)
+        self.audio_seconds = Counter("audio_seconds", "Audio received", ("protocol",), **own)
         self.backlog_seconds = Histogram(
             "backlog_seconds", "Audio that waits", buckets=_BACKLOG_BUCKETS, **own
         )
@@ -83,19 +82,15 @@ class Metrics:
         GCCollector(registry=self._registry)
         build = {"version": version("wlk-serve"), "python": platform.python_version()}
         Info("build", "Versions of the server", **own).info(build)
-        self._errors = Counter("errors", "Errors", ("code",), **own)
+        self.errors = Counter("errors", "Errors", ("code",), **own)
         self._rejected = Counter("rejected", "Refusals", ("reason",), **own)
 
     def counted(self, error: Exception) -> RequestError:
         """Return the answer to *error*, counted by its code as a refusal or as an error."""
         answer = as_request_error(error)
-        metric = self._rejected if answer.status in _REFUSALS else self._errors
+        metric = self._rejected if answer.status in _REFUSALS else self.errors
         metric.labels(answer.code or "none").inc()
         return answer
-
-    def count_error_code(self, code: str | None) -> None:
-        """Count an error that was sent over a socket."""
-        self._errors.labels(code or "none").inc()
 
     def render(self) -> tuple[bytes, str]:
         """Return the text of all metrics and its media type."""

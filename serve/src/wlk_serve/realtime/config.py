@@ -205,9 +205,9 @@ def _transcription(name: str, value: Any, card: ModelCard) -> Json | None:
             return {"language": card.check_language(value or "", param=path) or card.language}
         case "languages" if isinstance(value, list) and len(value) == 1:
             return {"language": card.check_language(value[0], param=path) or card.language}
-        case "prompt" if card.takes_prompt:
+        case "prompt" if card.takes("prompt"):
             return {"prompt": converted(value, str | None, path) or None}
-        case "keywords" if card.takes_keyterms:
+        case "keywords" if card.takes("keyterms"):
             return {"keyterms": ", ".join(dict.fromkeys(_names(value, path))) or None}
     return None
 

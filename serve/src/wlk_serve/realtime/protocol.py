@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["RealtimeProtocol"]
 
 _MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
+_LONG_APPEND = 1 << 20  # characters, whose base64 is decoded in another turn of the event loop
 _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"  # the client's event
@@ -114,15 +115,18 @@ class RealtimeProtocol:
                 return []
             kind, fields = self._parse(data)
             if kind == _APPEND:
-                self._append(converted(fields.get("audio"), bytes, "audio"))
+                if len(data) <= _LONG_APPEND:
+                    self._append(fields.get("audio"))
+                elif self._takes_more():
+                    self._audio.when_open(lambda: self._append(fields.get("audio")), waits=True)
                 return []
             return self._out(list(self._apply(kind, fields)))
         except WLKError as error:
             return self._out([_error(as_request_error(error), self._event_id)])
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error, of the last message where it needs a stream."""
-        return self._out([_error(error, self._event_id if self._audio.needs_stream else None)])
+        """Return the message of an error, of the last message while it waits."""
+        return self._out([_error(error, self._event_id if self._audio.is_waiting else None)])
 
     def handle(self, event: Event | SegmentEnd) -> list[Message]:
         """Apply an event of the session's audio."""
@@ -165,7 +169,8 @@ class RealtimeProtocol:
             raise invalid("type", "as a string", reprlib.repr(kind), code="invalid_event")
         return kind, fields
 
-    def _append(self, audio: bytes) -> None:
+    def _append(self, encoded: object) -> None:
+        audio = converted(encoded, bytes, "audio")
         size = SAMPLE_BYTES[self._config.format.encoding]
         if len(audio) % size:
             raise invalid("audio", f"in whole samples of {size} bytes", f"{len(audio)} bytes")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SAMPLE_BYTES", "SegmentEnd", "SessionAudio", "StreamSegment"]
 
 _MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
+_PART_SECONDS = 1  # of audio that are converted in one turn of the event loop: 0.3 ms
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 
@@ -75,8 +76,8 @@ class SessionAudio:
 
     Audio opens a stream where none takes it.  Other settings, and a `clear`, end the stream, and
     the next audio opens another one: the events of each come after all of the one before, with
-    times on the clock of the session.  Opening blocks, so that it is the work of the owner: what
-    was appended, committed or ended since then waits for `open`.
+    times on the clock of the session.  Opening blocks, and audio of minutes takes long to convert,
+    so that both are the work of the owner: what comes meanwhile waits for `open` and `proceed`.
 
     Args:
         settings: how the first stream is opened.
@@ -91,7 +92,7 @@ class SessionAudio:
         self.has_failed = False  #: whether a failure ended the session
         self._is_closed = False
         self._rest = b""  # of a sample
-        self._waiting: list[Callable[[], object]] = []  # for a stream
+        self._waiting: list[Callable[[], object]] = []  # for the owner
 
     # What protocols call.
 
@@ -146,12 +147,23 @@ class SessionAudio:
         data = self._rest + data
         whole = len(data) - len(data) % SAMPLE_BYTES[self.settings.encoding]
         if whole:
-            self._when_open(partial(self._receive, data[:whole]))
+            self.when_open(partial(self._receive, memoryview(data)[:whole]))
         self._rest = data[whole:]
+
+    def when_open(self, action: Callable[[], object], *, waits: bool = False) -> None:
+        """Do *action* in a stream, now or, where it takes long, when others had their turn."""
+        if self.is_ended:
+            return  # another stream would be opened, and nothing would end it
+        if self.open_segment is None:
+            self._check_count()
+        elif not (waits or self._waiting):
+            action()
+            return
+        self._waiting.append(action)
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        self._when_open(lambda: self.segments[-1].stream.mark(name))
+        self.when_open(lambda: self.segments[-1].stream.mark(name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -190,26 +202,28 @@ class SessionAudio:
     # What the owner calls.
 
     @property
-    def needs_stream(self) -> bool:
-        """Whether something waits for a stream with `settings`."""
-        return bool(self._waiting)
+    def is_waiting(self) -> bool:
+        """Whether something waits, for a stream with `settings` where there is no open segment."""
+        return bool(self._waiting) and not self.has_failed
 
     def open(self, stream: ServedStream) -> None:
-        """Use *stream*, and do what has waited for it."""
+        """Use *stream*."""
         self.segments.append(
             StreamSegment(stream=stream, settings=self.settings, offset=self.seconds)
         )
-        waiting, self._waiting = self._waiting, []
-        for action in waiting:
-            action()
+
+    def proceed(self) -> None:
+        """Do the first of what waits, in the open segment; all of it waits on where it raises."""
+        waiting, self._waiting = self._waiting, []  # for what it adds
+        try:
+            waiting[0]()
+            del waiting[0]
+        finally:
+            self._waiting += waiting
 
     def drop_waiting(self) -> None:
-        """Forget what waits for a stream, because none is opened."""
-        self._waiting.clear()
-
-    def rewind(self) -> None:
         """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
-        self.drop_waiting()
+        self._waiting.clear()
         self._rest = b""
 
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
@@ -228,15 +242,6 @@ class SessionAudio:
             segment.stream.close()
         self.segments.clear()
 
-    def _when_open(self, action: Callable[[], object]) -> None:
-        if self.is_ended:
-            return  # another stream would be opened, and nothing would end it
-        if self.open_segment is not None:
-            action()
-            return
-        self._check_count()
-        self._waiting.append(action)
-
     def _check_count(self) -> None:
         if len(self.segments) >= _MAX_SEGMENTS:
             raise RequestError(
@@ -247,9 +252,13 @@ class SessionAudio:
                 retry_after=1,
             )
 
-    def _receive(self, data: bytes) -> None:
-        self.segments[-1].stream.receive(data)
-        self.samples += len(data) // SAMPLE_BYTES[self.settings.encoding]
+    def _receive(self, audio: memoryview) -> None:
+        size = SAMPLE_BYTES[self.settings.encoding]
+        part = bytes(audio[: _PART_SECONDS * self.settings.rate * size])
+        self.segments[-1].stream.receive(part)
+        self.samples += len(part) // size
+        if rest := audio[len(part) :]:
+            self._waiting.append(partial(self._receive, rest))
 
     def _end_segment(self) -> None:
         if (segment := self.open_segment) is not None:

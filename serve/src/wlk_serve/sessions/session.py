@@ -34,10 +34,13 @@ __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSessi
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
-_ACK = "wlk.ack"
-# An append of 15 MiB of audio keeps the event loop busy for 0.2 s.
+# The JSON and the base64 of an append of 15 MiB keep the event loop busy for 20 ms each.
 _LARGE_MESSAGE = 1 << 20  # bytes
 _LARGE_SECONDS = 0.1  # of others between two such messages
+# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
+# and give up after 20 s without an answer, because its ping waits unread after its audio.
+_MAX_WAITING_SECONDS = 400.0
+_POLL_SECONDS = 0.05  # while it is not read
 _RANDOM_BYTES = 18
 
 
@@ -81,7 +84,7 @@ class ClientSession:
         )
         self.audio = SessionAudio(opening.settings)
         self._protocol = opening.make(self.audio, info)
-        self._replaceable = {_ACK, *self._protocol.replaceable}
+        self._replaceable = {"wlk.ack", *self._protocol.replaceable}
         self.log = None if token is None else ResumeLog(token, self._replaceable)
         self.figures = SessionFigures(
             metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
@@ -115,7 +118,7 @@ class ClientSession:
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
         missed = self.log.resume(last, self.audio.samples)
-        self.audio.rewind()  # its client sends it again
+        self.audio.drop_waiting()  # its client sends it again
         if self._queue is not None:
             self._queue.close(drops=True)
         if self._on_over is not None and self._patience is not None:
@@ -166,34 +169,45 @@ class ClientSession:
         before = self.audio.samples
         if answers := self._protocol.receive(data):
             self._put(answers)
-        if self.audio.needs_stream:
-            await self._open_stream(queue)
-            if queue is not self._queue:
-                return
-        if self.log is not None:
-            self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
+        if self.audio.is_waiting:
+            await self._proceed(queue)
         self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)
+        if self.log is not None and queue is self._queue:
+            self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
         self._stop_if_over()
 
-    async def _open_stream(self, queue: SendQueue) -> None:
-        """Open the stream that the message of a socket needs, if nothing has ended it meanwhile."""
-        settings = self.audio.settings
+    async def give_way(self, queue: SendQueue) -> None:
+        """Wait for the turns of others, and while too much waits for the client or the model."""
+        await asyncio.sleep(0)
+        # Unread, so that TCP slows the client down; a step without events wakes no task.
+        while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _proceed(self, queue: SendQueue) -> None:
+        """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
         try:
-            opened = await self._service.open_stream(settings, self._handle)
+            while queue is self._queue and self.audio.is_waiting:
+                if self.audio.open_segment is None:
+                    await self._open_stream(queue)
+                    continue
+                self.audio.proceed()
+                if self.audio.is_waiting:
+                    await self.give_way(queue)
+                    async with self._service.large_messages:  # one part of all in a turn
+                        await asyncio.sleep(0)
         except WLKError as error:
-            if queue is self._queue and self.audio.needs_stream:
+            if queue is self._queue and self.audio.is_waiting:
                 self._put(self._protocol.refuse(as_request_error(error)))
                 self.audio.drop_waiting()
-            return
-        if queue is not self._queue or not self.audio.needs_stream:
-            opened.close()
-            return
-        if settings != self.audio.settings:  # a turn that ended meanwhile has changed them
-            opened.close()
-            await self._open_stream(queue)
-            return
-        self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
-        self.audio.open(opened)
+
+    async def _open_stream(self, queue: SendQueue) -> None:
+        settings = self.audio.settings
+        opened = await self._service.open_stream(settings, self._handle)
+        if queue is self._queue and self.audio.is_waiting and settings == self.audio.settings:
+            self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
+            self.audio.open(opened)
+        else:
+            opened.close()  # something has ended it, or a turn that ended has changed the settings
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close for a restart of the server."""
@@ -259,7 +273,7 @@ class ClientSession:
         messages = list(answers)
         for message in messages:
             if isinstance(error := message.get("error"), dict):
-                self.figures.metrics.count_error_code(error.get("code"))
+                self.figures.metrics.errors.labels(error.get("code") or "none").inc()
         texts = map(encoded, messages) if self.log is None else self.log.number(messages)
         if self._queue is not None:
             self._queue.put(texts)

@@ -33,15 +33,9 @@ __all__ = ["SessionSockets", "serve_session"]
 _LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed
-_LEFT = (OSError, RuntimeError, WebSocketDisconnect)  # what sending to a client that left raises
 _LOST = 1006  # the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
 _LINGER_SECONDS = 2.0  # for a client without HTTP to close its side; a shutdown waits for it
-# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
-# and give up after 20 s without an answer, because its ping waits unread after its audio.  One more
-# append of 15 MiB is below what a session takes.
-_MAX_WAITING_SECONDS = 400.0
-_POLL_SECONDS = 0.05  # while it is not read
 
 
 @attrs.define
@@ -202,10 +196,7 @@ async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: S
             return int(message.get("code", _LOST))
         text = message.get("text")
         await session.receive(queue, message.get("bytes") or b"" if text is None else text)
-        await asyncio.sleep(0)  # the turn of others: `receive` does not wait for what is there
-        # Unread, so that TCP slows the client down; a step without events wakes no task.
-        while queue.is_crowded or session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_SECONDS)
+        await session.give_way(queue)  # `receive` of the socket does not wait for what is there
 
 
 async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
@@ -227,5 +218,5 @@ async def _close(socket: WebSocket | _TcpSocket, code: int, message: Message | N
             if message is not None:
                 await socket.send_text(json.dumps(message))
             await socket.close(code)
-    except _LEFT:
-        pass  # TimeoutError is an OSError: the client reads nothing
+    except (OSError, RuntimeError, WebSocketDisconnect):
+        pass  # the client left, or reads nothing: TimeoutError is an OSError

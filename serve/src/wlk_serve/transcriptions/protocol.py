@@ -93,7 +93,7 @@ def parse_form(
         values.setdefault(name.removesuffix("[]"), []).append(value)
     single = {name: texts[-1] for name, texts in values.items() if texts[-1]}
     card.check_name(single.get("model"))
-    if task == "translate" and not card.can_translate:
+    if task == "translate" and "translation" not in card.spec.capabilities:
         raise RequestError(
             f"the model {card.name!r} does not translate; use /v1/audio/transcriptions",
             code="unsupported_task",
@@ -102,7 +102,7 @@ def parse_form(
     ignored = {name for name in values if name not in _KNOWN}
     if converted(single.get("temperature", "0"), _Temperature, "temperature", is_text=True):
         ignored.add("temperature")
-    if "prompt" in single and not card.takes_prompt:
+    if "prompt" in single and not card.takes("prompt"):
         ignored.add("prompt")
     languages = [text for text in values.get("languages", []) if text]
     if len(languages) == 1 and "language" not in single:
@@ -112,7 +112,7 @@ def parse_form(
     # `keywords` as in OpenAI's API, `hotwords` as faster-whisper's servers call them.
     named = ("keywords", "hotwords")
     terms = {name: ", ".join(filter(None, values.get(name, ()))) for name in named}
-    if not card.takes_keyterms:
+    if not card.takes("keyterms"):
         ignored |= {name for name, text in terms.items() if text}
     language = card.check_language(single.get("language", ""))
     response_format = single.get("response_format", "json")
@@ -129,8 +129,8 @@ def parse_form(
         task=task,
         model=card.name,
         language=language or card.language,
-        prompt=single.get("prompt") if card.takes_prompt else None,
-        keyterms=", ".join(filter(None, terms.values())) if card.takes_keyterms else None,
+        prompt=single.get("prompt") if card.takes("prompt") else None,
+        keyterms=", ".join(filter(None, terms.values())) if card.takes("keyterms") else None,
         response_format=cast("ResponseFormat", response_format),
         granularities=frozenset(granularities),
         has_logprobs="logprobs" in _choices("include", values, ("logprobs",)),

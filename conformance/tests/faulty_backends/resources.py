@@ -27,6 +27,30 @@ class KeepsEverything(ProcessedStream):
         return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
+class _TrimsAtWords(ProcessedStream):
+    """A stream that trims its audio at committed words only."""
+
+    last_end = 0.0
+
+    def changed(self, emission, call):
+        if emission.committed:
+            self.last_end = emission.committed[-1].end
+        return super().changed(emission, call)
+
+    @property
+    def untrimmed(self):
+        """Seconds since the last word."""
+        return max(0.0, self.processed - self.last_end)
+
+
+@alone("RES-01")
+class KeepsAudioWithoutWords(_TrimsAtWords):
+    """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
+
+    def counted(self, stats):
+        return edit(stats, state_bytes=(stats.state_bytes or 0) + round(2000 * self.untrimmed))
+
+
 @by_tests("RES-01")
 class HidesItsGrowth(FaultyStream):
     """Keeps a kilobyte for each second of the stream, and does not count it."""
@@ -92,6 +116,21 @@ class DecodesEverythingAgain(ProcessedStream):
     def counted(self, stats):
         extra = round(min(self.processed, stats.audio_seconds) ** 2)
         return edit(stats, decoder_positions=(stats.decoder_positions or 0) + extra)
+
+
+@by_tests("RES-02")
+class DecodesNoiseAgain(_TrimsAtWords):
+    """Runs its encoder over all audio since the last word at each step."""
+
+    extra = 0
+
+    def changed(self, emission, call):
+        emission = super().changed(emission, call)
+        self.extra += round(100 * self.untrimmed)
+        return emission
+
+    def counted(self, stats):
+        return edit(stats, encoder_frames=(stats.encoder_frames or 0) + self.extra)
 
 
 @by_tests("RES-02", on="process_iter")

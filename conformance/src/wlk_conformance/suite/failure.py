@@ -44,8 +44,7 @@ class FailureRules:
         """A backend whose server cannot be reached raises, where another reads its own model."""
         stimulus = wlk.speech(4, seed=3)
         wlk.solo(stimulus)
-        driver = wlk.stream()
-        driver.insert(stimulus.audio)
+        driver = wlk.stream(stimulus.audio)
         with network_blocked(is_lost=True) as attempts:
             error = _error_of(driver.finish)
         assert error is not None or not attempts, f"finish hid a lost connection ({attempts[0]})"
@@ -55,8 +54,7 @@ class FailureRules:
         """Where earlier steps of a call committed text, that call or the next one raises."""
         faults, stimulus, total = wlk.faults, wlk.speech(24, seed=19), 0
         for calls in SPACED_FAULTS:
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)  # all at once, so that a call runs several steps
+            driver = wlk.stream(stimulus.audio)  # all at once, so that a call runs several steps
             start = faults.count
             with faults.failing(calls):
                 _retried(driver.drain)
@@ -99,8 +97,7 @@ class FailureRules:
         stimulus = wlk.speech(6, seed=5)
         first, rest = stimulus.cut(stimulus.seconds / 2)
         for is_after in (False, True):
-            driver = wlk.stream()
-            driver.insert(first)
+            driver = wlk.stream(first)
             with wlk.faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
             assert error is not None, "the engine failed in finish, and nothing was raised"
@@ -123,8 +120,7 @@ class FailureRules:
                 error = _error_of(driver.process)
         assert isinstance(error, StreamBroken), f"failure {RETRIES + 1} in a row raised {error!r}"
         for is_after in (False, True):
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)
+            driver = wlk.stream(stimulus.audio)
             with wlk.faults.failing(range(1, 100), after=is_after):
                 errors = [_error_of(driver.process) for _ in range(RETRIES + 1)]
             kinds = [type(error).__name__ for error in errors]

@@ -199,8 +199,7 @@ class SpeakerRules:
         """
         stimulus = wlk.speech(6, seed=5, tail=0.0)
         for share in (0.4, 1.0):
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)
+            driver = wlk.stream(stimulus.audio)
             driver.new_speaker("next", share * stimulus.seconds)
             wlk.require_tokens(driver.tokens, stimulus)
             what = f"by a turn at {share * stimulus.seconds:.2f} s"

@@ -267,8 +267,7 @@ class HypothesisRules:
         driver = wlk.run(stimulus, before=_check_pure)
         _check_pure(driver)
         check_alone(wlk, stimulus, driver, "with get_buffer after every call")
-        held = wlk.stream()
-        held.insert(stimulus.audio)
+        held = wlk.stream(stimulus.audio)
 
         def read() -> None:
             for _ in range(READS):

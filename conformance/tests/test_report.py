@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 
+from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.report import Report, RuleResult, judge_all
 from wlk_conformance.rules import RuleTest, TestOutcome
+from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 
 
 def outcomes(*statuses):
@@ -29,12 +32,16 @@ def judged(outcomes_, *, deviation=None, since="1.0"):
 
 def report(*rows):
     """Return the report of a toy with these rules."""
-    return Report(
-        backend="toy",
-        distribution="wlk-toy",
-        version="1.0",
+    under_test = BackendUnderTest(
+        spec=attrs.evolve(SCRIPTED_SPEC, name="toy"),
+        load=ScriptedBackend,
         model="tiny",
         options={"beam": 2},
+        distribution="wlk-toy",
+        version="1.0",
+    )
+    return Report(
+        under_test=under_test,
         suite="1.0",
         rules=[
             RuleResult(

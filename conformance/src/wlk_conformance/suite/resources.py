@@ -195,7 +195,7 @@ class ResourceRules:
 
 def _left_by(act: Callable[[], None], *, times: int) -> list[int]:
     """Return the bytes that each call of *act* left allocated, but for the FIRST ones."""
-    was_tracing, held = tracemalloc.is_tracing(), []
+    held = []
     tracemalloc.start(1)
     try:
         for _ in range(times):
@@ -203,8 +203,7 @@ def _left_by(act: Callable[[], None], *, times: int) -> list[int]:
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
     finally:
-        if not was_tracing:
-            tracemalloc.stop()
+        tracemalloc.stop()
     return [after - before for before, after in pairwise(held[FIRST:])]
 
 

@@ -32,16 +32,11 @@ def judged(outcomes_, *, deviation=None, since="1.0"):
 
 def report(*rows):
     """Return the report of a toy with these rules."""
-    under_test = BackendUnderTest(
-        spec=attrs.evolve(SCRIPTED_SPEC, name="toy"),
-        load=ScriptedBackend,
-        model="tiny",
-        options={"beam": 2},
-        distribution="wlk-toy",
-        version="1.0",
-    )
+    spec, owner = attrs.evolve(SCRIPTED_SPEC, name="toy"), {"distribution": "wlk-toy"}
     return Report(
-        under_test=under_test,
+        under_test=BackendUnderTest(
+            spec, ScriptedBackend, "tiny", {"beam": 2}, version="1.0", **owner
+        ),
         suite="1.0",
         rules=[
             RuleResult(
@@ -153,10 +148,7 @@ def test_a_rule_that_was_not_reached_fails():
     outcomes_ = [
         TestOutcome(rule="SIL-02", test="test_0", status="pass"),
         TestOutcome(
-            rule="SIL-02",
-            test="test_1",
-            status="fail",
-            detail="not reached: hung in IN-01",
+            rule="SIL-02", test="test_1", status="fail", detail="not reached: hung in IN-01"
         ),
     ]
     result = judged(outcomes_, deviation="declared")

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from faulty_backends.base import (
-    FaultyStream,
-    alone,
-    by_tests,
-    each,
-    edit,
-    in_sessions,
-)
+from faulty_backends.base import FaultyStream, alone, by_tests, each, edit, in_sessions
 from faulty_backends.plugins import FRAMED
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load

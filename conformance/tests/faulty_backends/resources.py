@@ -27,28 +27,19 @@ class KeepsEverything(ProcessedStream):
         return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
-class _TrimsAtWords(ProcessedStream):
-    """A stream that trims its audio at committed words only."""
+@alone("RES-01")
+class KeepsAudioWithoutWords(ProcessedStream):
+    """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
 
     last_end = 0.0
 
     def changed(self, emission, call):
-        if emission.committed:
-            self.last_end = emission.committed[-1].end
+        self.last_end = max(self.last_end, *(token.end for token in emission.committed), 0.0)
         return super().changed(emission, call)
 
-    @property
-    def untrimmed(self):
-        """Seconds since the last word."""
-        return max(0.0, self.processed - self.last_end)
-
-
-@alone("RES-01")
-class KeepsAudioWithoutWords(_TrimsAtWords):
-    """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
-
     def counted(self, stats):
-        return edit(stats, state_bytes=(stats.state_bytes or 0) + round(2000 * self.untrimmed))
+        seconds = max(0.0, self.processed - self.last_end)
+        return edit(stats, state_bytes=(stats.state_bytes or 0) + round(2000 * seconds))
 
 
 @by_tests("RES-01")
@@ -119,14 +110,14 @@ class DecodesEverythingAgain(ProcessedStream):
 
 
 @by_tests("RES-02")
-class DecodesNoiseAgain(_TrimsAtWords):
+class DecodesNoiseAgain(FaultyStream):
     """Runs its encoder over all audio since the last word at each step."""
 
-    extra = 0
+    last_end = extra = 0
 
     def changed(self, emission, call):
-        emission = super().changed(emission, call)
-        self.extra += round(100 * self.untrimmed)
+        self.last_end = max(self.last_end, *(token.end for token in emission.committed), 0)
+        self.extra += max(0, round(100 * (emission.processed_up_to - self.last_end)))
         return emission
 
     def counted(self, stats):

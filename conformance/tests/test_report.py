@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 
+from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.report import Report, RuleResult, judge_all
 from wlk_conformance.rules import RuleTest, TestOutcome
+from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 
 
 def outcomes(*statuses):
@@ -29,12 +32,11 @@ def judged(outcomes_, *, deviation=None, since="1.0"):
 
 def report(*rows):
     """Return the report of a toy with these rules."""
+    spec, owner = attrs.evolve(SCRIPTED_SPEC, name="toy"), {"distribution": "wlk-toy"}
     return Report(
-        backend="toy",
-        distribution="wlk-toy",
-        version="1.0",
-        model="tiny",
-        options={"beam": 2},
+        under_test=BackendUnderTest(
+            spec, ScriptedBackend, "tiny", {"beam": 2}, version="1.0", **owner
+        ),
         suite="1.0",
         rules=[
             RuleResult(
@@ -146,10 +148,7 @@ def test_a_rule_that_was_not_reached_fails():
     outcomes_ = [
         TestOutcome(rule="SIL-02", test="test_0", status="pass"),
         TestOutcome(
-            rule="SIL-02",
-            test="test_1",
-            status="fail",
-            detail="not reached: hung in IN-01",
+            rule="SIL-02", test="test_1", status="fail", detail="not reached: hung in IN-01"
         ),
     ]
     result = judged(outcomes_, deviation="declared")

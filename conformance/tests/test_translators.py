@@ -139,6 +139,14 @@ class ClosedOnce(Upper):
         del self.tokens
 
 
+class TranslatesAtClose(Upper):
+    """Translates what waits when it is closed."""
+
+    def close(self):
+        """Translate."""
+        self.finish()
+
+
 def broken(translator):
     """Return the rules that a translator breaks."""
 
@@ -174,6 +182,7 @@ def test_a_sound_translator_breaks_no_rule():
         (Broken, "TRN-08"),
         (Grows, "TRN-09"),
         (ClosedOnce, "TRN-10"),
+        (TranslatesAtClose, "TRN-10"),
     ],
 )
 def test_a_fault_breaks_its_rule(translator, rule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import metadata
 import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -205,8 +206,15 @@ class BackendUnderTest:
         """Return whether the spec declares *capability*."""
         return capability in self.spec.capabilities
 
-    def stream(self, *, of: Backend | None = None, **changes: Any) -> StreamDriver:
-        """Open a stream; `changes` are arguments of create_processor."""
+    def stream(
+        self,
+        audio: NDArray[np.float32] | None = None,
+        /,
+        *,
+        of: Backend | None = None,
+        **changes: Any,
+    ) -> StreamDriver:
+        """Open a stream, in which *audio* waits; `changes` are arguments of create_processor."""
         arguments = {**self.stream_options, **changes}
         backend = of or self.backend
         if id(backend) not in self._monitors:
@@ -217,7 +225,10 @@ class BackendUnderTest:
         )
         self._opened.append(self._monitors[id(backend)].open(log.name, arguments, log))
         self.call_logs.append(log)
-        return StreamDriver(self._opened[-1])
+        driver = StreamDriver(self._opened[-1])
+        if audio is not None:
+            driver.insert(audio)
+        return driver
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """Return *count* words, or more where the policy decodes no less, and note their recipe."""
@@ -354,13 +365,9 @@ def find_backend(
     values = spec.split_options(parse_pairs(declared))
     spec.check_language(arguments.get("language"))
     spec.check_task(arguments.get("task", "transcribe"))
-
-    def load(model: str | None = None, **options: Any) -> Backend:
-        return registry.load_backend(name, model, **options)
-
     return BackendUnderTest(
         spec=spec,
-        load=load,
+        load=partial(registry.load_backend, name),
         distribution=owner.distribution,
         version=owner.version,
         options={**values.backend, **values.stream, **arguments, **(options or {})},

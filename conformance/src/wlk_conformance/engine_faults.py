@@ -56,6 +56,7 @@ class EngineFaults:
         #: full context, each with the share of its text to keep, from 0 to 1.
         self.cut_short: Mapping[int, float] = _NO_CUTS
         self.cut_count = 0  #: answers that were cut; one that cannot be cut stays whole
+        self.raised = 0  #: faults, those of a batch and then of its call alone both
         self.spell: Callable[[str], str] | None = None  #: gives each word of an answer another text
         self.answers: list[tuple[str, ...]] = []  #: the texts of each answer that was spelled
         #: Run by the calling thread before the engine; it may wait, and no lock is held meanwhile.
@@ -135,13 +136,22 @@ class EngineFaults:
         """Answer the calls of *run* with the faults that are set."""
         if not self.calls.is_batching:  # else each call was held before it was taken
             self.hold()
-        _fail(self.fail_before, run.numbers, when="before")
+        self._fail(self.fail_before, run.numbers, when="before")
         answers = [self._spelled(answer) for answer in run.answer()]
-        _fail(self.fail_after, run.numbers, when="after")
+        self._fail(self.fail_after, run.numbers, when="after")
         if not self.cut_short or len(answers) != len(run.numbers):
             return answers
         pairs = zip(run.numbers, answers, strict=True)
         return [self._cut(number, answer, run.cut) for number, answer in pairs]
+
+    def _fail(self, faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
+        for number in numbers:
+            if number in faults:
+                with self._counting:
+                    self.raised += 1
+                raise KINDS[number % len(KINDS)](
+                    f"engine call {number} failed on request, {when} the engine ran"
+                )
 
     def _spelled(self, answer: Any) -> Any:
         """Return *answer* with its words spelled by `spell`, and note their texts."""
@@ -182,11 +192,3 @@ class _HeldBatches(EngineBatches):
         if not self.together:
             super().gather()
         self.arrival.wait_for(lambda: len(self.waiting) >= self.together)
-
-
-def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
-    for number in numbers:
-        if number in faults:
-            raise KINDS[number % len(KINDS)](
-                f"engine call {number} failed on request, {when} the engine ran"
-            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import attrs
 
@@ -49,14 +49,9 @@ class RuleResult:
 class Report:
     """The judgement of one backend with one model."""
 
-    backend: str
-    distribution: str
-    version: str
-    model: str | None
-    options: Mapping[str, Any]
+    under_test: BackendUnderTest
     suite: str
     rules: Sequence[RuleResult]
-    part: str = ""  #: what a pass of a part of the suite claims, because it is not a verdict
 
     @property
     def is_compliant(self) -> bool:
@@ -67,7 +62,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        return (self.part or "compliant") if self.is_compliant else "not compliant"
+        return (self.under_test.part or "compliant") if self.is_compliant else "not compliant"
 
     @property
     def tested(self) -> int:
@@ -86,16 +81,13 @@ class Report:
         deviations = under_test.spec.deviations
         # All of them, because a monitor may find that another rule is broken than was tested.
         tests = [test for test, _ in rule_tests(BackendConformance)]
-        return cls(
-            backend=under_test.spec.name,
-            distribution=under_test.distribution,
-            version=under_test.version,
-            model=under_test.model or under_test.spec.default_model,
-            options=under_test.options,
-            suite=suite,
-            rules=judge_all(tests, outcomes, deviations=deviations, suite=suite),
-            part=under_test.part,
-        )
+        rules = judge_all(tests, outcomes, deviations=deviations, suite=suite)
+        return cls(under_test=under_test, suite=suite, rules=rules)
+
+    @property
+    def model(self) -> str | None:
+        """The model, by default that of the spec."""
+        return self.under_test.model or self.under_test.spec.default_model
 
     def write(self, path: Path) -> None:
         """Write the report as JSON."""
@@ -104,11 +96,11 @@ class Report:
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""
         document = {
-            "backend": self.backend,
-            "distribution": self.distribution,
-            "version": self.version,
+            "backend": self.under_test.spec.name,
+            "distribution": self.under_test.distribution,
+            "version": self.under_test.version,
             "model": self.model,
-            "options": dict(self.options),
+            "options": dict(self.under_test.options),
             "suite": self.suite,
             "verdict": self.verdict,
             "rules": [{name: getattr(rule, name) for name in PINNED} for rule in self.rules],
@@ -120,7 +112,8 @@ class Report:
 
     def as_table(self, *, width: int = 100) -> str:
         """Return a line for each rule that was reached, for a terminal of *width* columns."""
-        head = " ".join(filter(None, ("wlk conformance:", self.backend, self.model)))
+        name = self.under_test.spec.name
+        head = " ".join(filter(None, ("wlk conformance:", name, self.model)))
         lines = [f" {head} ".center(width, "=")]
         for result in self.rules:
             if not result.is_reached or result.detail == BY_RULE:
@@ -162,7 +155,8 @@ class Report:
         exceptions = " and ".join(
             f"{count} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count
         )
-        verdict = f"{self.part or 'COMPLIANT'} ({self.tested} of {len(self.rules)} rules tested)"
+        claim = self.under_test.part or "COMPLIANT"
+        verdict = f"{claim} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
 
 

@@ -35,7 +35,7 @@ from wlk_conformance.suite import BackendConformance, check_rules
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
@@ -110,7 +110,7 @@ def run_suite(
             missing = _missing(folder)
             if not ended:
                 break
-            for outcome in _stopped(under_test, missing[:1], ended, folder):
+            for outcome in _stopped(under_test, next(iter(missing), None), ended, folder):
                 _log(folder, end=attrs.asdict(outcome))
             if not missing:
                 break
@@ -176,41 +176,34 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
 
 
 def _stopped(
-    under_test: BackendUnderTest, running: Sequence[RuleTest], ended: str, folder: Path
-) -> Iterator[TestOutcome]:
-    """Yield the outcome of the call that *ended* the process, and of the test *running* in it."""
+    under_test: BackendUnderTest, test: RuleTest | None, ended: str, folder: Path
+) -> list[TestOutcome]:
+    """Return the failure of the call that *ended* the process, and of *test* if it is another."""
     call = CallRecord.read(folder / CALLS)
-    printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace")
-    if not running:  # LIFE-10: it crashed in its exit
-        close = attrs.evolve(RULES["LIFE-10"], name="exit of the process")
+    if test is None:  # it crashed in its exit
+        test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)
         ended = f"after the last test, when the backend had been closed, {ended}"
-        yield stopped(close, ended, CallRecord(0), printed)
-    for test in running:
-        stop = stopped(test, ended, call, printed)
-        if test.name == SESSIONS_TEST:
-            replay = stopped_session(REPLAYS, under_test, action=call.action)
-            stop = attrs.evolve(stop, explanation=f"{stop.explanation}\n{replay}".strip())
-        yield stop
-        if stop.test != test.name:
-            detail = f"{NOT_REACHED}{ended.partition(':')[0]} in {stop.rule}"
-            yield TestOutcome.of(test, "fail", detail)
-
-
-def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
-    """Return the failure of the call *running*, else of *declared*, when a process *ended*."""
-    is_session = declared.name == SESSIONS_TEST
-    scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
-    broken = RULES[RULES_OF_CALLS.get(running.call, declared.id)]
+    is_session = test.name == SESSIONS_TEST
+    scene = "a session" if is_session else f"the test {test.name} of {test.id}"
+    broken = RULES[RULES_OF_CALLS.get(call.call, test.id)]
     detail = ended
-    if running.call:
-        detail += f"; {running} is running" if ended.startswith("hung") else f" in {running}"
+    if call.call:
+        detail += f"; {call} is running" if ended.startswith("hung") else f" in {call}"
     lines = [f"{broken.id}  {broken.sentence}", f"result: in {scene}: {detail}"]
     # What it printed last, without the frames of what runs the tests.
-    said = [line for line in printed.splitlines() if line.strip() and not RUNNER.match(line)]
-    is_own = broken.id == declared.id and not is_session
-    test = declared.name if is_own else f"stop in {running.call or 'a session'}"
-    explanation = "\n".join([*lines, *said[-LINES:]])
-    return TestOutcome.of(attrs.evolve(broken, name=test), "fail", detail, explanation=explanation)
+    printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace").splitlines()
+    lines += [line for line in printed if line.strip() and not RUNNER.match(line)][-LINES:]
+    if is_session:
+        lines.append(stopped_session(REPLAYS, under_test, action=call.action))
+    is_own = broken.id == test.id and not is_session
+    name = test.name if is_own else f"stop in {call.call or 'a session'}"
+    explanation = "\n".join(lines).strip()
+    broken = attrs.evolve(broken, name=name)
+    stop = TestOutcome.of(broken, "fail", detail, explanation=explanation)
+    if is_own:
+        return [stop]
+    detail = f"{NOT_REACHED}{ended.partition(':')[0]} in {stop.rule}"
+    return [stop, TestOutcome.of(test, "fail", detail)]
 
 
 def _log(folder: Path, **event: Any) -> None:

@@ -144,12 +144,15 @@ class TranslatorConformance:
         assert spent[2] == spent[-1]
 
     def test_trn_10_a_translator_is_closed_twice(self) -> None:
-        """`close` may be called again, also while something waits to be translated."""
+        """`close` may be called again, and runs no model, although tokens wait for it."""
         translator = self.open()
         translator.insert_tokens(self._tokens()[0])
         list(translator.process_iter())
+        before = translator.stats
         translator.close()
         translator.close()
+
+        assert before == translator.stats, "closing ran the model"
 
     def _tokens(self, later: float = 0.0) -> list[tuple[ASRToken, ...]]:
         """Return the tokens of each utterance, *later* seconds after its place."""

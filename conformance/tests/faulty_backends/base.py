@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: seeds.
 Detector = Literal["its rule alone", "tests", "sessions"]
 MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "speakers", "life",
-           "sharing", "failure", "resources", "quality", "engine")  # fmt: skip
+           "closing", "sharing", "failure", "resources", "quality", "engine")  # fmt: skip
 
 
 class FaultyStream:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import socket
 
-from faulty_backends.base import (
-    FaultyStream,
-    alone,
-    by_tests,
-    each,
-    edit,
-    in_sessions,
-)
+from faulty_backends.base import FaultyStream, alone, by_tests, each, edit, in_sessions
 from faulty_backends.plugins import FRAMED
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
+from wlk_conformance.scripted.backend import load
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.standard_options import PROMPT
 
@@ -79,6 +73,12 @@ def names_no_command(model):
     if model != "digits":
         raise ModelNotFoundError(f"no model {model}")
     return ScriptedBackend()
+
+
+@by_tests("PKG-03", on="load")
+def loads_the_last_part_of_a_path(model):
+    """Loads the model named by the last part of a path that does not exist."""
+    return load(SCRIPTED_SPEC, model.split("/")[-1])
 
 
 @alone("PKG-04", on="taken")

@@ -27,6 +27,21 @@ class KeepsEverything(ProcessedStream):
         return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
+@alone("RES-01")
+class KeepsAudioWithoutWords(ProcessedStream):
+    """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
+
+    last_end = 0.0
+
+    def changed(self, emission, call):
+        self.last_end = max(self.last_end, *(token.end for token in emission.committed), 0.0)
+        return super().changed(emission, call)
+
+    def counted(self, stats):
+        seconds = max(0.0, self.processed - self.last_end)
+        return edit(stats, state_bytes=(stats.state_bytes or 0) + round(2000 * seconds))
+
+
 @by_tests("RES-01")
 class HidesItsGrowth(FaultyStream):
     """Keeps a kilobyte for each second of the stream, and does not count it."""
@@ -92,6 +107,21 @@ class DecodesEverythingAgain(ProcessedStream):
     def counted(self, stats):
         extra = round(min(self.processed, stats.audio_seconds) ** 2)
         return edit(stats, decoder_positions=(stats.decoder_positions or 0) + extra)
+
+
+@by_tests("RES-02")
+class DecodesNoiseAgain(FaultyStream):
+    """Runs its encoder over all audio since the last word at each step."""
+
+    last_end = extra = 0
+
+    def changed(self, emission, call):
+        self.last_end = max(self.last_end, *(token.end for token in emission.committed), 0)
+        self.extra += max(0, round(100 * (emission.processed_up_to - self.last_end)))
+        return emission
+
+    def counted(self, stats):
+        return edit(stats, encoder_frames=(stats.encoder_frames or 0) + self.extra)
 
 
 @by_tests("RES-02", on="process_iter")

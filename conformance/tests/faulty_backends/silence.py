@@ -127,6 +127,13 @@ def accepts_any_duration(stream, seconds, offset=None):
         FaultyStream.end_silence(stream, seconds, offset)
 
 
+@by_tests("SIL-03", on="waited")
+def counts_longest_leading_silence(stream, seconds):
+    """Moves the clock of a stream without audio to the length of the longest silence."""
+    is_leading = stream.lead and not stream.stream.stats.audio_seconds
+    return max(0.0, seconds - stream.lead) if is_leading else seconds
+
+
 @in_sessions("SIL-03", on="end_silence")
 def accepts_negative_silence_later(stream, seconds, offset=None):
     """Ignores a negative silence instead of refusing it, after the first flush."""

@@ -11,12 +11,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.scripted.native import (
-    DecoderState,
-    NativeRecognizer,
-    cut_step,
-    decode_step,
-)
+from wlk_conformance.scripted.native import DecoderState, NativeRecognizer, cut_step, decode_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.seams import (
     CHANGES_ITS_MIND,
@@ -292,10 +287,7 @@ def open_stream(
     if config.policy == "long-form":
         return partial(LongFormRecognizer, transcribe, language=language)
     return partial(
-        LocalAgreementRecognizer,
-        transcribe,
-        language=language,
-        tick_seconds=tick_seconds,
+        LocalAgreementRecognizer, transcribe, language=language, tick_seconds=tick_seconds
     )
 
 

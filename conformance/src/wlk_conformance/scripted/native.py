@@ -83,24 +83,14 @@ class NativeRecognizer:
         language: str | None = None,
     ) -> None:
         self._decode = decode
-        self._language = language
-        self._work = WorkCounters()
+        self.language = language  #: forced, or English from the first word on
+        self.work = WorkCounters()  #: of the engine, added up
         self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
         """The word that has begun and not ended."""
         return self._state.begun
-
-    @property
-    def language(self) -> str | None:
-        """The language forced, or English from the first word on."""
-        return self._language
-
-    @property
-    def work(self) -> WorkCounters:
-        """The engine's work, added up."""
-        return self._work
 
     @property
     def state_bytes(self) -> int:
@@ -146,11 +136,11 @@ class NativeRecognizer:
         self._state = state
         stop = min(state.steps * CELL_SAMPLES, self._buffer.end)
         self._buffer.trim(stop)
-        self._work += WorkCounters(
+        self.work += WorkCounters(
             encoder_frames=MEL_FRAMES * len(steps),
             decoder_positions=len(steps),
             decoder_forwards=len(steps),
             detokenised_ids=len(words),
         )
-        self._language = self._language or ("en" if words else None)
+        self.language = self.language or ("en" if words else None)
         return Step(committed=tuple(words), consumed_samples=stop)

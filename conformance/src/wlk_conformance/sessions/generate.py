@@ -89,15 +89,7 @@ LONG_QUIET_CELLS = (300, 300, 450, 800)  # of 80 ms: 24 to 64 s of zeros
 QUIET_CHUNKS = (8000, 16_000, 80_000, 320_000)
 FORMS = ("read-only", "strided", "reversed", "reused")
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
-READ_AFTER = {
-    "insert",
-    "process",
-    "drain",
-    "start_silence",
-    "end_silence",
-    "is_last",
-    "new_speaker",
-}
+READ_AFTER = {"insert", "process", "drain", "end_silence", *FLUSHES} - {"finish"}
 SLOW = 0.4  # of the seconds, for engines that take time
 MANY_STREAMS = 4  # from which on each of them has half as many
 SHORTEST = 3.0  # seconds of a stream

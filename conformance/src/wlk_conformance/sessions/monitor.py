@@ -57,15 +57,10 @@ class Monitor:
         self.calls = calls
         self.violations: list[Violation] = []
         self._backend = backend
-        self._engine_calls = EngineFaults.of_backend(backend)
+        self.engine_calls = EngineFaults.of_backend(backend)  #: None where they are not counted
         self._streams: list[MonitoredProcessor] = []
         self._running = self._entered = 0  # calls of any stream
         self._lock = threading.Lock()
-
-    @property
-    def counts_engine_calls(self) -> bool:
-        """Whether the backend has the seam that counts them."""
-        return self._engine_calls is not None
 
     def open(
         self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
@@ -99,7 +94,7 @@ class Monitor:
     @contextmanager
     def span(self) -> Iterator[_Span]:
         """Count the engine calls of a block."""
-        calls, span = self._engine_calls, _Span()
+        calls, span = self.engine_calls, _Span()
         with self._lock:
             self._running, self._entered = self._running + 1, self._entered + 1
             before, entered = 0 if calls is None else calls.count, self._entered
@@ -321,7 +316,7 @@ class MonitoredProcessor:
         samples, stats = life.clock.samples, self.stats
         made, tokens = span.made - span.fired, len(emission.committed)
         is_done = is_quiet and samples and self.times.processed >= entry.clock.end - ROUNDING
-        more = made if self._monitor.counts_engine_calls else tokens
+        more = tokens if self._monitor.engine_calls is None else made
         if is_done and more and not was_failed and call == "process_iter":
             self._violation(
                 "TIME-03",

@@ -51,8 +51,7 @@ class AudioRules:
         driver.finish()
         check_clock(driver.processed_up_to, driver.clock)
         for length in (*LENGTHS, 320_000):
-            driver = wlk.stream()
-            driver.insert(wlk.log_stimulus(white_noise(20.0)).audio[:length])
+            driver = wlk.stream(wlk.log_stimulus(white_noise(20.0)).audio[:length])
             driver.finish()
             check_clock(driver.processed_up_to, length / SAMPLE_RATE)
 
@@ -153,8 +152,7 @@ class AudioRules:
         """Audio can be inserted from another thread while a step runs; nothing is lost."""
         stimulus = wlk.speech(6, seed=5)
         first, rest = stimulus.cut(min(2.0, stimulus.seconds / 2))
-        driver = wlk.stream()
-        driver.insert(first)
+        driver = wlk.stream(first)
 
         def insert_all() -> None:
             for index, chunk in enumerate(partition(rest, len(rest) / SAMPLE_RATE / INSERTS)):

@@ -47,14 +47,12 @@ class LifeRules:
     def test_finish_flushes_everything(self, wlk: BackendUnderTest) -> None:
         """`finish()` flushes everything, audio of 0.1 s included."""
         stimulus = wlk.log_stimulus(white_noise(0.1))
-        driver = wlk.stream()
-        driver.insert(stimulus.audio)
+        driver = wlk.stream(stimulus.audio)
         driver.finish()
         check_clock(driver.processed_up_to, stimulus.seconds)
         for tail in (0.0, 0.05):
             stimulus = wlk.speech(4, seed=3, tail=tail)
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)
+            driver = wlk.stream(stimulus.audio)
             driver.finish()
             check_clock(driver.processed_up_to, stimulus.seconds)
             wlk.require_tokens(driver.tokens, stimulus)
@@ -74,8 +72,7 @@ class LifeRules:
         returned = lost = 0
         for seed in (7, 26, 27, 28):
             stimulus = wlk.speech(12, seed=seed)
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)
+            driver = wlk.stream(stimulus.audio)
             with wlk.faults.spelling(str) as answers:
                 driver.finish()
             last = "".join(answers[-1] if answers else ()).split()
@@ -155,12 +152,10 @@ class LifeRules:
     def test_is_last_drains_without_closing(self, wlk: BackendUnderTest) -> None:
         """`process_iter(is_last=True)` drains like finish without closing."""
         stimulus = wlk.speech(6, seed=5, tail=0.0)
-        driver = wlk.stream()
-        driver.insert(stimulus.audio)
+        driver = wlk.stream(stimulus.audio)
         driver.process(is_last=True)
         check_clock(driver.processed_up_to, stimulus.seconds)
-        finished = wlk.stream()
-        finished.insert(stimulus.audio)
+        finished = wlk.stream(stimulus.audio)
         finished.finish()
         check_same(finished.tokens, driver.tokens, what="is_last against finish")
         wlk.require_tokens(driver.tokens, stimulus)

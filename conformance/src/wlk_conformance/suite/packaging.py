@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -80,9 +79,10 @@ class PackagingRules:
         A model that cannot be found raises ModelNotFoundError naming it and the command.
 
         The command is the one that fetches it.  A local path never touches the network, and offline
-        mode never does.
+        mode never does.  A missing path that ends in the name of a model is not that model.
         """
-        for model in (NOWHERE, os.path.join(".", "no", "such", "model-52e1")):  # noqa: PTH118 -- a Path drops the dot
+        known = (wlk.model or wlk.spec.default_model or "model").split("/")[-1]
+        for model in (NOWHERE, "./no/such/model-52e1", f"/no/such/{known}"):
             wlk.recipes.append(f"load(model={model!r}), offline")
             with network_blocked() as attempts:
                 options = wlk.backend_options

@@ -106,8 +106,7 @@ class SharingRules:
         driver = wlk.stream()
         driver.feed(stimulus.audio)
         _check_unchanged(before, wlk, "between two calls")
-        stepping = wlk.stream()
-        stepping.insert(stimulus.audio)
+        stepping = wlk.stream(stimulus.audio)
         while_a_step_runs(wlk, stepping, lambda: _check_unchanged(before, wlk, "in a step"))
         driver.finish()
         driver.processor.close()
@@ -116,8 +115,7 @@ class SharingRules:
             return
         for is_after in (False, True):
             with wlk.faults.failing((1,), after=is_after):
-                failing = wlk.stream()
-                failing.insert(stimulus.audio)
+                failing = wlk.stream(stimulus.audio)
                 with suppress(BackendError):
                     failing.finish()
             _check_unchanged(before, wlk, "after an exception")
@@ -158,8 +156,7 @@ class SharingRules:
         work.
         """
         stimulus = wlk.speech(8, seed=7)
-        driver = wlk.stream()
-        driver.insert(stimulus.audio)
+        driver = wlk.stream(stimulus.audio)
         calls: dict[str, Callable[[], object]] = {
             "process_iter": driver.process,
             "start_silence": driver.start_silence,
@@ -180,8 +177,7 @@ class SharingRules:
     def test_close_waits_for_the_step(self, wlk: BackendUnderTest) -> None:
         """A close from another thread ends the stream after its step."""
         stimulus = wlk.speech(6, seed=5)
-        driver = wlk.stream()
-        driver.insert(stimulus.audio)
+        driver = wlk.stream(stimulus.audio)
         while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
         check_raises(StreamClosed, "process_iter after close()", driver.process)
 

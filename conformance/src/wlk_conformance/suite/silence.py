@@ -73,12 +73,13 @@ class SilenceRules:
         `end_silence(d, offset)` moves the clock by exactly d.
 
         `offset` is advisory and never changes a time.  Negative or NaN raises; 0 changes nothing.
-        `end_silence` without `start_silence` (a leading silence) works.
+        `end_silence` without `start_silence` (a leading silence) works, more than once too.
         """
         stimulus = wlk.speech(4, seed=3)
         for seconds, offset in ((0.0, None), (1.234567, None), (1.234567, 7.0), (30.0, -3.0)):
             driver = wlk.stream()
             driver.end_silence(seconds, offset)
+            driver.end_silence(2 * seconds, offset)
             driver.feed(stimulus.audio)
             driver.silence(seconds, offset)
             driver.feed(stimulus.audio)
@@ -86,7 +87,8 @@ class SilenceRules:
             check_clock(driver.processed_up_to, driver.clock)
             first = wlk.solo(stimulus)
             what = f"silences of {seconds} s with offset {offset}"
-            check_same(first, driver.tokens[: len(first)], what=what, shift=seconds, tolerance=0.1)
+            found, lead = driver.tokens[: len(first)], 3 * seconds
+            check_same(first, found, what=what, shift=lead, tolerance=0.1)
         for bad in (-1.0, -1e-9, math.nan, math.inf):
             driver = wlk.stream()
             driver.feed(stimulus.audio)
@@ -197,8 +199,7 @@ class SpeakerRules:
         """
         stimulus = wlk.speech(6, seed=5, tail=0.0)
         for share in (0.4, 1.0):
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)
+            driver = wlk.stream(stimulus.audio)
             driver.new_speaker("next", share * stimulus.seconds)
             wlk.require_tokens(driver.tokens, stimulus)
             what = f"by a turn at {share * stimulus.seconds:.2f} s"

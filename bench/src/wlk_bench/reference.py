@@ -1,4 +1,4 @@
-"""The truth about a stream: its text and, where they are known, the times of its words."""
+"""The truth about a stream: its text, and the times of its words and turns where they are known."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import attrs
 
 from wlk_bench.errors import DataError
 
-__all__ = ["Reference", "ReferenceSegment", "ReferenceWord"]
+__all__ = ["Reference", "ReferenceSegment", "ReferenceTurn", "ReferenceWord"]
 
 
 def _check_span(instance: Any, _attribute: object, end: float) -> None:
     if not (math.isfinite(instance.start) and math.isfinite(end) and 0 <= instance.start <= end):
         raise DataError(
-            f"expected 0 <= start <= end in seconds for {instance.text!r}, "
+            f"expected 0 <= start <= end in seconds for {attrs.astuple(instance)[0]!r}, "
             f"got {instance.start} to {end}; correct the reference"
         )
 
@@ -34,6 +34,15 @@ class ReferenceSegment:
     """An utterance of a longer stream; LongYAAL re-segments the text to these."""
 
     text: str
+    start: float
+    end: float = attrs.field(validator=_check_span)
+
+
+@attrs.frozen
+class ReferenceTurn:
+    """What a speaker says before another one does; `speaker` is empty where it is unknown."""
+
+    speaker: str
     start: float
     end: float = attrs.field(validator=_check_span)
 

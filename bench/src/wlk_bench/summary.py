@@ -10,7 +10,7 @@ import attrs
 
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.metrics.stability import Erasure
-from wlk_bench.metrics.statistics import Distribution, ratio_interval
+from wlk_bench.metrics.statistics import Distribution, pooled_rate
 from wlk_bench.metrics.timing import boundary_error, shift
 from wlk_bench.metrics.work import COUNTERS
 
@@ -70,11 +70,8 @@ def _rate(
     counts: Sequence[ErrorCounts], blocks: Sequence[tuple[tuple[int, int], ...]]
 ) -> dict[str, Any]:
     total = ErrorCounts.total(counts)
-    interval = ratio_interval(list(chain.from_iterable(blocks)))
     return {
-        "rate": total.rate,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
+        **pooled_rate(list(chain.from_iterable(blocks))),
         "errors": total.errors,
         "reference_length": total.reference_length,
         "hypothesis_length": total.hypothesis_length,

@@ -7,7 +7,8 @@ manifest is JSON lines, one recording each:
     {"audio": "talk.flac", "text": "one two", "words": [["one", 0.31, 0.48], ...]}
 
 `audio` is relative to the manifest; `words` (text, start, end in seconds), `id`, `group`
-(recordings of one chapter) and `speaker` may be left out.
+(recordings of one chapter) and `speaker` may be left out.  Annotators are measured by `turns`
+(speaker, start, end), `ends` (those of the turns, where it is left out) and `translation`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_bench.data.sample import Sample
 from wlk_bench.errors import DataError
-from wlk_bench.reference import Reference, ReferenceWord
+from wlk_bench.reference import Reference, ReferenceTurn, ReferenceWord
 from wlk_core.audio.decode import audio_duration, decode_file
 from wlk_core.processor import SAMPLE_RATE
 
@@ -116,6 +117,9 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         times = entry.get("words") or ()
         words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in times]
         text = str(entry.get("text") or " ".join(word.text for word in words))
+        times = entry.get("turns") or ()
+        turns = tuple(ReferenceTurn(str(who), float(a), float(b)) for who, a, b in times)
+        ends = tuple(map(float, entry.get("ends") or [turn.end for turn in turns]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, DataError):
             raise DataError(f"{where}: {error}") from error
@@ -129,6 +133,9 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         reference=Reference(text=text, words=tuple(words)),
         group=str(entry.get("group") or "all"),
         speaker=str(entry.get("speaker") or ""),
+        turns=turns,
+        ends=ends,
+        translation=str(entry.get("translation") or ""),
     )
 
 

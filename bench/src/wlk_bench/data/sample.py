@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wlk_bench.reference import ReferenceTurn
+
 __all__ = ["CHAPTER_GAP_SECONDS", "Sample", "chaptered", "spread"]
 
 CHAPTER_GAP_SECONDS = 0.5  # zeros between the utterances of a chapter, as published figures have
@@ -29,6 +31,8 @@ class Sample:
 
     `audio` yields float32 arrays at 16 kHz, and pauses where silence is reported to the stream.
     `group` names the chapter or voice that samples share; `speaker` names their speaker.
+    Annotators are measured by `turns`, by the times at which somebody has finished, `ends`, and by
+    the `translation` of all that is said.
     """
 
     id: str
@@ -37,6 +41,9 @@ class Sample:
     reference: Reference
     group: str = ""
     speaker: str = ""
+    turns: tuple[ReferenceTurn, ...] = ()
+    ends: tuple[float, ...] = ()
+    translation: str = ""
 
 
 def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tuple[Sample, ...]:

@@ -17,6 +17,7 @@ __all__ = [
     "Interval",
     "PairedDifference",
     "paired_difference",
+    "pooled_rate",
     "ratio_interval",
     "slope",
 ]
@@ -53,6 +54,12 @@ class Distribution:
             max=float(numbers.max()),
         )
 
+    @classmethod
+    def figures(cls, values: Iterable[float], *names: str) -> dict[str, float] | None:
+        """Return the figures of *names* alone."""
+        found = cls.of(values)
+        return None if found is None else {name: getattr(found, name) for name in names}
+
 
 @attrs.frozen
 class Interval:
@@ -75,7 +82,7 @@ class PairedDifference:
         return self.interval.low > 0 or self.interval.high < 0
 
 
-def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
+def ratio_interval(blocks: Sequence[tuple[float, float]]) -> Interval | None:
     """
     Return the interval of sum(numerators) / sum(denominators) over *blocks*.
 
@@ -91,6 +98,16 @@ def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
         return Interval(0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum())))
     sums = _drawn(len(counts)) @ counts
     return _interval(sums[:, 0] / np.maximum(sums[:, 1], 1.0))
+
+
+def pooled_rate(blocks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    """Return sum(numerators) / sum(denominators) over *blocks*, "rate", and its interval."""
+    total, interval = sum(length for _, length in blocks), ratio_interval(blocks)
+    return {
+        "rate": sum(part for part, _ in blocks) / total if total else None,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+    }
 
 
 def paired_difference(

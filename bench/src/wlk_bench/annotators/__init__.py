@@ -1,0 +1,1 @@
+"""Measures of annotators: who speaks, when a turn ends, and translations."""

@@ -1,0 +1,97 @@
+"""The command wlk-bench annotator."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from importlib import import_module
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wlk_bench.errors import BenchError, DataError
+from wlk_bench.report import grid, print_table
+
+__all__ = ["ANNOTATOR_SCHEMA", "annotator"]
+
+ANNOTATOR_SCHEMA = "wlk-bench-annotator/1"
+#: By the kind of an annotator: the module that measures it, and what it needs of a recording.
+_MEASURES = {
+    "diarizer": ("speakers", "turns"),
+    "turn-detector": ("turns", "turns"),
+    "translator": ("translation", "words"),
+}
+
+
+@click.command()
+@click.argument("name", metavar="NAME[=MODEL]")
+@click.argument("manifest", type=click.Path(path_type=Path, exists=True))
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE",
+              help="An option of the annotator; may be repeated.")  # fmt: skip
+@click.option("--limit", type=int, help="Use so many recordings only.")
+@click.option("--chunk-seconds", type=float, default=0.1, show_default=True,
+              help="Audio given at a time.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write the figures, JSON, to this file.")  # fmt: skip
+def annotator(
+    *,
+    name: str,
+    manifest: Path,
+    options: tuple[str, ...],
+    limit: int | None,
+    chunk_seconds: float,
+    output: Path | None,
+) -> None:
+    """
+    Measure a diarizer, a turn detector or a translator.
+
+    MANIFEST is JSON lines with "audio" and, in seconds, "turns": [["ann", 0.3, 4.1], ...]; for a
+    translator, which works in real time, "words": [["what", 0.3, 0.5], ...] and "translation".
+    """
+    from wlk_bench.annotators.playing import play  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
+    from wlk_bench.environment import describe_platform, detect_versions  # noqa: PLC0415 -- as above
+    from wlk_core.options import parse_pairs  # noqa: PLC0415 -- `--help` needs none
+    from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
+
+    if not 0.01 <= chunk_seconds <= 60:  # noqa: PLR2004 -- as the message says
+        raise DataError(f"expected --chunk-seconds from 0.01 to 60, got {chunk_seconds}")
+    registry = Registry()
+    kind: Any = registry.model_spec(name.partition("=")[0]).kind
+    if kind not in _MEASURES:
+        raise DataError(f"expected an annotator, got the {kind} {name}; measure it with run")
+    subject, needs = _MEASURES[kind]
+    try:
+        measures = import_module(f"wlk_bench.annotators.{subject}")
+    except ModuleNotFoundError as error:
+        if error.name not in {"sacrebleu", "scipy"}:
+            raise
+        raise BenchError(
+            f"expected {error.name}, got no such package: pip install 'wlk-bench[annotators]'"
+        ) from error
+    dataset = load_dataset(f"manifest:{manifest}", limit=limit)
+    for sample in dataset.samples:
+        if not (sample.turns if needs == "turns" else sample.reference.words):
+            raise DataError(f'expected "{needs}" of {sample.id} in {manifest}, got none')
+    with closing(registry.load_annotator(kind, name, **parse_pairs(options))) as part:
+        played = [(each, play(each, kind, part, chunk_seconds)) for each in dataset.samples]
+    figures = {"recordings": len(played), **measures.figures(played)}
+    table = ((label, _shown(value)) for label, value in figures.items())
+    print_table(grid(f"{name.partition('=')[0]} on {dataset.name}", table))
+    if output is not None:
+        setup = {"annotator": name, "options": list(options), "data": dataset.name}
+        report = {
+            "schema": ANNOTATOR_SCHEMA,
+            "setup": {**setup, "chunk_seconds": chunk_seconds},
+            "platform": describe_platform(),
+            "versions": detect_versions(),
+            "summary": figures,
+        }
+        output.write_text(json.dumps(report, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    return f"{value:.3f}" if isinstance(value, float) else "-" if value is None else str(value)

@@ -1,0 +1,125 @@
+"""The diarization error rate, confusion at changes of speaker, and the latency of labels."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from wlk_bench.metrics.statistics import Distribution, pooled_rate
+from wlk_core.session import SpeakerTurn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_bench.annotators.playing import Played
+    from wlk_bench.reference import ReferenceTurn
+    from wlk_core.tokens import SpeakerSpan
+
+__all__ = ["COLLARS", "DiarizationErrors", "diarization_errors", "figures"]
+
+COLLARS = (0.0, 0.25)  #: seconds around each boundary, half before it, that do not count
+NEAR_SECONDS = 0.5  # from a change of speaker
+
+
+@attrs.frozen
+class DiarizationErrors:
+    """Seconds of speech, counted for each speaker: all of the reference, and the errors."""
+
+    total: float
+    missed: float
+    false_alarm: float
+    confusion: float
+    confusion_near: float  #: of the confusion, what is within NEAR_SECONDS of a change of speaker
+
+    @property
+    def errors(self) -> float:
+        """All errors; divided by `total` they are the DER."""
+        return self.missed + self.false_alarm + self.confusion
+
+
+def diarization_errors(
+    turns: Sequence[ReferenceTurn], spans: Sequence[SpeakerSpan], collar: float = 0.0
+) -> DiarizationErrors:
+    """
+    Compare *spans* with the reference, as `DiarizationErrorRate` of pyannote.metrics does.
+
+    A speaker found stands for one of the reference at most, so that they share the most seconds.
+    """
+    borders = [time for each in turns for time in (each.start, each.end)]
+    ordered = sorted(turns, key=lambda turn: turn.start)
+    changes = [t for a, b in pairwise(ordered) if a.speaker != b.speaker for t in (a.end, b.start)]
+    left_out = [(time - collar / 2, time + collar / 2) for time in borders]
+    near = [(time - NEAR_SECONDS, time + NEAR_SECONDS) for time in changes]
+    ends = [time for each in spans for time in (each.start, each.end)]
+    edges = np.unique([*borders, *ends, *np.ravel(left_out), *np.ravel(near)])
+    times, seconds = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    seconds[_within(times, left_out)] = 0.0
+    said, found = _active(times, turns), _active(times, spans)
+    rows, columns = linear_sum_assignment((said * seconds) @ found.T, maximize=True)
+    right = (said[rows] & found[columns]).sum(axis=0)
+    speakers, labels = said.sum(axis=0), found.sum(axis=0)
+    confused = (np.minimum(speakers, labels) - right) * seconds
+    return DiarizationErrors(
+        total=float(speakers @ seconds),
+        missed=float(np.maximum(speakers - labels, 0) @ seconds),
+        false_alarm=float(np.maximum(labels - speakers, 0) @ seconds),
+        confusion=float(confused.sum()),
+        confusion_near=float(confused[_within(times, near)].sum()),
+    )
+
+
+def _within(times: NDArray[np.float64], spans: Iterable[tuple[float, float]]) -> NDArray[np.bool_]:
+    inside = np.zeros(len(times), dtype=np.bool_)
+    for start, end in spans:
+        inside[np.searchsorted(times, start) : np.searchsorted(times, end)] = True
+    return inside
+
+
+def _active(
+    times: NDArray[np.float64], spans: Iterable[ReferenceTurn | SpeakerSpan]
+) -> NDArray[np.bool_]:
+    """Return who speaks at *times*, bool[speakers, times]."""
+    speakers: dict[int | str, list[tuple[float, float]]] = {}
+    for span in spans:
+        speakers.setdefault(span.speaker, []).append((span.start, span.end))
+    active = [_within(times, each) for each in speakers.values()]
+    return np.array(active, dtype=np.bool_).reshape(-1, len(times))
+
+
+def figures(played: Played) -> dict[str, Any]:
+    """Return the figures of a diarizer: shares are fractions, delays are seconds of audio."""
+    errors: dict[float, list[DiarizationErrors]] = {collar: [] for collar in COLLARS}
+    delays: list[float] = []
+    complete = 0
+    for sample, heard in played:
+        labels = [h.event for h in heard if isinstance(h.event, SpeakerTurn)]
+        spans = [label.span for label in labels]
+        delays += [label.audio_time - label.span.end for label in labels]
+        for collar, found in errors.items():
+            found.append(diarization_errors(sample.turns, spans, collar))
+        true, labelled = ({each.speaker for each in spoken} for spoken in (sample.turns, spans))
+        complete += len(true) == len(labelled)
+    return {
+        "with the true number of speakers": complete,
+        **{f"DER, collar of {collar:g} s": _pooled(found) for collar, found in errors.items()},
+        "delay of a label after its speech": Distribution.figures(delays, "p50", "p95", "max"),
+    }
+
+
+def _pooled(errors: Sequence[DiarizationErrors]) -> dict[str, float | None]:
+    parts = {
+        name: pooled_rate([(getattr(each, name), each.total) for each in errors])
+        for name in ("errors", "missed", "false_alarm", "confusion")
+    }
+    near = pooled_rate([(each.confusion_near, each.confusion) for each in errors])
+    return {
+        **parts.pop("errors"),
+        **{name: found["rate"] for name, found in parts.items()},
+        "of it near changes": near["rate"],
+    }

@@ -1,0 +1,102 @@
+"""Ends of turns: the pauses that end one, the ends that are missed, and how late an end comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from wlk_bench.annotators.playing import audio_of
+from wlk_bench.metrics.statistics import Distribution, pooled_rate
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session import Endpoint
+from wlk_core.vad import GateParameters, SilenceEnded, SilenceGate, SilenceStarted, SileroDetector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_bench.annotators.playing import Played
+    from wlk_bench.data import Sample
+
+__all__ = ["SILENCES", "Pause", "figures", "pauses_of"]
+
+SILENCES = (0.4, 0.6, 0.8, 1.2)  #: seconds: rules with which a detector is compared
+_PAUSE = GateParameters(silence_seconds=0.2, pre_roll=0.0)
+_HANG_OVER = _PAUSE.silence_seconds - _PAUSE.min_silence  # that the gate adds to speech
+_EARLY = 0.3  # seconds by which an end of the reference may lie before the last frame of speech
+
+
+@attrs.frozen
+class Pause:
+    """Quiet of 0.2 s or more, from the last frame of speech to the next one."""
+
+    start: float
+    end: float
+    is_end: bool  #: whether the turn is over
+
+
+#: The pauses of a recording, and how long after its start each ended a turn, None for not at all.
+Ended: TypeAlias = dict[Pause, float | None]
+
+
+def pauses_of(sample: Sample) -> list[Pause]:
+    """Return the pauses in which a turn of *sample* ends, and those inside its turns."""
+    gate = SilenceGate(SileroDetector(), _PAUSE)
+    events = [event for piece in audio_of(sample) for event in gate.push(piece)] + gate.flush()
+    found, start = [], None
+    for event in events:
+        if isinstance(event, SilenceStarted):
+            start = event.at_sample / SAMPLE_RATE - _HANG_OVER
+        elif isinstance(event, SilenceEnded) and start is not None:
+            end = event.end_sample / SAMPLE_RATE
+            is_end = any(start - _EARLY <= time <= end for time in sample.ends)
+            if is_end or any(turn.start <= start and end <= turn.end for turn in sample.turns):
+                found.append(Pause(start, end, is_end))
+    return found
+
+
+def figures(played: Played) -> dict[str, Any]:
+    """Return the figures of a detector and of silences: fractions, and seconds of audio."""
+    recordings: list[Ended] = []
+    waited = 0
+    for sample, heard in played:
+        ended: Ended = dict.fromkeys(pauses_of(sample))
+        for each in heard:
+            event = each.event
+            if not isinstance(event, Endpoint) or event.reason == "end":
+                continue
+            for pause in ended:
+                if pause.start <= event.time <= pause.end:
+                    ended[pause] = event.audio_time - pause.start
+                    waited += pause.is_end and event.reason == "silence"
+        recordings.append(ended)
+    pauses = [pause for each in recordings for pause in each]
+    inside = sorted((p.end - p.start for p in pauses if not p.is_end), reverse=True)
+    falls = sum(d is not None for each in recordings for p, d in each.items() if not p.is_end)
+    rules = {f"silence of {each:g} s": _silence(recordings, each) for each in SILENCES}
+    for length in inside[falls : falls + 1]:  # the shortest that ends no more pauses
+        rules[f"silence of {length:.2f} s, as safe"] = _silence(recordings, length)
+    return {
+        "pauses inside turns": len(inside),
+        "ends of turns": len(pauses) - len(inside),
+        "ends by the silence of the session": waited,
+        "detector": _rule(recordings),
+        **rules,
+    }
+
+
+def _silence(recordings: Sequence[Ended], seconds: float) -> dict[str, Any]:
+    """Return the figures of the rule that every longer silence ends a turn."""
+    return _rule(
+        [{p: seconds if p.end - p.start > seconds else None for p in each} for each in recordings]
+    )
+
+
+def _rule(recordings: Sequence[Ended]) -> dict[str, Any]:
+    inside = [[d is not None for p, d in each.items() if not p.is_end] for each in recordings]
+    ends = [delay for each in recordings for p, delay in each.items() if p.is_end]
+    return {
+        "false ends": pooled_rate([(sum(each), len(each)) for each in inside]),
+        "missed ends": ends.count(None),
+        "delay": Distribution.figures((d for d in ends if d is not None), "p50", "mean"),
+    }

@@ -160,9 +160,7 @@ PROVE = ("python", "tools/prove.py", "--reports", REPORTS)  # backends, "--", ar
 @shared()
 def proofs(session: nox.Session) -> None:
     """Prove one backend of each plugin against the contract tier, with few generated sessions."""
-    _run(
-        session, *PROVE, *QUICK_PROOFS, "--", "--sessions=3"
-    )  # `speech` plays as many as by default
+    _run(session, *PROVE, *QUICK_PROOFS, "--", "--sessions=3")  # `speech` plays the default number
 
 
 @shared(tags=["matrix"])

@@ -192,8 +192,8 @@ def real(session: nox.Session) -> None:
         # Most of it is only read, so that wheels for another platform will do.
         platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in (34, 28)]
         wheels = ("--only-binary=:all:", *platforms, "--no-deps")
-        into = ("--quiet", "--no-compile", "--target", str(packages))
-        pip = ("install", *wheels, *into, "--require-hashes", "-r", str(requirements))
+        into = ("--quiet", "--no-compile", "--target", str(packages), "--require-hashes")
+        pip = ("install", *wheels, *into, "-r", str(requirements))
         _run(session, "pip", *pip, success_codes=range(256))
         if not packages.exists():
             session.skip("pip cannot install its weights, for the reason above")
@@ -340,8 +340,7 @@ def ray(session: nox.Session) -> None:
     plugins = ("plugins/wlk-realtime", "plugins/wlk-whisper")
     session.install(*TEST, *_sources("core", "conformance", "serve[ray]", *plugins))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
-    tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
-    _pytest(session, *FOREIGN, *PATIENT, *tests)
+    _pytest(session, *FOREIGN, *PATIENT, "serve/tests/ray", "deploy/tests/test_kubernetes.py")
 
 
 @nox.session(python=PYTHON, default=False)

@@ -294,6 +294,20 @@ class IgnoresCloseInStep(FaultyStream):
             self.stream.close()
 
 
+@by_tests("ISO-06")
+class HoldsStateWhenClosedInStep(IgnoresCloseInStep):
+    """Holds a megabyte where another thread closed it during a step."""
+
+    is_held = False
+
+    def close(self):
+        self.is_held |= self.is_stepping
+        self.stream.close()
+
+    def counted(self, stats):
+        return edit(stats, state_bytes=2**20) if self.is_held else stats
+
+
 BATCHING = {"capabilities": SCRIPTED_SPEC.capabilities | {"batching"}}
 
 

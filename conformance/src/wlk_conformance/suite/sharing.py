@@ -175,11 +175,14 @@ class SharingRules:
 
     @rule("ISO-06", "close frees what a running step is using")
     def test_close_waits_for_the_step(self, wlk: BackendUnderTest) -> None:
-        """A close from another thread ends the stream after its step."""
+        """A close from another thread ends the stream after its step, and releases it."""
         stimulus = wlk.speech(6, seed=5)
+        idle = wlk.stream().processor.stats.state_bytes
         driver = wlk.stream(stimulus.audio)
         while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
         check_raises(StreamClosed, "process_iter after close()", driver.process)
+        held = driver.processor.stats.state_bytes
+        assert held is None or held <= (idle or 0), f"closed during a step, it holds {held} bytes"
 
     @rule("ISO-06", "module-level state", "a framework that is initialised twice")
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:

@@ -67,6 +67,7 @@ def open_session(card, open_stream):
                 metrics=Metrics(),
                 open_stream=open_stream,
                 large_messages=asyncio.Lock(),
+                audio_parts=asyncio.Lock(),
             ),
             Opening(
                 make=RealtimeProtocol,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
+import numpy as np
 import pytest
+
+from wlk_core import AudioFormatError
+from wlk_serve.models.stream import StreamSettings
+from wlk_serve.sessions.audio import SessionAudio
 
 from .conftest import SECOND, turns
 
@@ -27,13 +32,13 @@ def run(open_session, open_stream, monkeypatch):
     async def run(interrupt, *messages):
         session = open_session(open_stream=open_idle, is_resumable=True)
         queue = session.begin()
-        await session._service.large_messages.acquire()  # the turn of another session
+        await session._service.audio_parts.acquire()  # the turn of another session
         for message in messages:
             receiving = asyncio.create_task(session.receive(queue, message))
             await turns()
             interrupt(session, queue)
-            if session._service.large_messages.locked():
-                session._service.large_messages.release()
+            if session._service.audio_parts.locked():
+                session._service.audio_parts.release()
             await receiving
         session.fail()
         return session.audio.samples, [json.loads(text) for _, text in queue._messages]
@@ -60,14 +65,40 @@ def test_long_audio_that_is_damaged_is_an_error_of_its_message(run):
 @pytest.mark.parametrize(
     "interrupt",
     [
-        lambda session, _queue: session.end(),
         lambda session, _queue: session.resume(0),
         lambda session, queue: session.detach(queue, None),
     ],
-    ids=["shut down", "taken over", "lost"],
+    ids=["taken over", "lost"],
 )
 def test_the_samples_of_long_audio_that_is_interrupted_are_exact(run, streams, interrupt):
     """A client that resumes sends the rest again."""
     samples, _ = run(interrupt, LONG)
 
     assert (24_000, [PART]) == (samples, [each for each in streams[0].calls if each == PART])
+
+
+@pytest.mark.parametrize("end", ["end", "_finish"], ids=["a shutdown", "a limit"])
+def test_a_session_that_ends_takes_all_that_came(run, streams, end):
+    """Also what waits for its turn; then come its words."""
+    samples, _ = run(lambda session, _queue: getattr(session, end)(), LONG)
+
+    assert (72_000, [PART, PART, PART, ("end_audio",)]) == (samples, streams[0].calls)
+
+
+def test_a_commit_that_follows_in_the_same_message_ends_the_whole_of_it(run):
+    """Its protocol learns of the segment, and the seconds are those of all that came."""
+    seen = []
+    run(lambda session, _: seen.append((session.audio.seconds, session.audio.commit())), LONG)
+
+    assert [(3.0, 1)] == [(seconds, segment.commits) for seconds, segment in seen]
+
+
+def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
+    """Not from the second on in which it is."""
+    audio = SessionAudio(StreamSettings(encoding="f32le"))
+    samples = np.zeros(48_000, dtype=np.float32)
+    samples[-1] = np.nan
+    with pytest.raises(AudioFormatError, match="at sample 47999 of 48000"):
+        audio.append(samples.tobytes())
+
+    assert not audio.is_waiting

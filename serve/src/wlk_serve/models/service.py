@@ -139,6 +139,7 @@ class Service:
         self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn
+        self.audio_parts = asyncio.Lock()  #: so that one part of all long audio is taken in a turn
         self._canary = asyncio.Lock()
         self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
 

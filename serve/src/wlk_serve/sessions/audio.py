@@ -7,7 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
+from wlk_core.audio.convert import validate_audio
 from wlk_core.processor import StreamStats
 from wlk_core.session.events import End, Endpoint, Failure
 from wlk_serve.errors import RequestError
@@ -86,11 +88,12 @@ class SessionAudio:
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings  #: of the next stream
-        self.samples = 0  #: appended
+        self.samples = 0  #: that streams have received
         self.segments: deque[StreamSegment] = deque()  #: whose events have not all come
         self.is_ended = False  #: whether no more audio is taken
         self.has_failed = False  #: whether a failure ended the session
         self._is_closed = False
+        self._appended = 0  # samples, those that wait for `proceed` too
         self._rest = b""  # of a sample
         self._waiting: list[Callable[[], object]] = []  # for the owner
 
@@ -99,7 +102,7 @@ class SessionAudio:
     @property
     def seconds(self) -> float:
         """The length of the audio that was appended."""
-        return self.samples / self.settings.rate
+        return self._appended / self.settings.rate
 
     @property
     def is_over(self) -> bool:
@@ -142,13 +145,18 @@ class SessionAudio:
 
         Raises:
             RequestError: it would open one more stream than a session may have.
+            AudioFormatError: NaN or infinity; nothing of it was appended.
 
         """
         data = self._rest + data
-        whole = len(data) - len(data) % SAMPLE_BYTES[self.settings.encoding]
-        if whole:
-            self.when_open(partial(self._receive, memoryview(data)[:whole]))
-        self._rest = data[whole:]
+        samples, rest = divmod(len(data), SAMPLE_BYTES[self.settings.encoding])
+        whole = memoryview(data)[: len(data) - rest]
+        if self.settings.encoding == "f32le":
+            validate_audio(np.frombuffer(whole, np.float32))
+        if samples and not self.is_ended:
+            self.when_open(partial(self._receive, whole))
+            self._appended += samples
+        self._rest = data[len(whole) :]
 
     def when_open(self, action: Callable[[], object], *, waits: bool = False) -> None:
         """Do *action* in a stream, now or, where it takes long, when others had their turn."""
@@ -173,6 +181,7 @@ class SessionAudio:
             the segment that it ends; None where no words are to come, and no endpoint either.
 
         """
+        self.take_waiting()
         if self._waiting:
             self._waiting.append(self.commit)
             return None
@@ -193,6 +202,7 @@ class SessionAudio:
 
     def end(self) -> None:
         """Take no more audio; all words follow.  May be called again."""
+        self.take_waiting()
         if self._waiting:
             self._waiting.append(self.end)
             return
@@ -209,7 +219,11 @@ class SessionAudio:
     def open(self, stream: ServedStream) -> None:
         """Use *stream*."""
         self.segments.append(
-            StreamSegment(stream=stream, settings=self.settings, offset=self.seconds)
+            StreamSegment(
+                stream=stream,
+                settings=self.settings,
+                offset=self.samples / self.settings.rate,
+            )
         )
 
     def proceed(self) -> None:
@@ -221,9 +235,15 @@ class SessionAudio:
         finally:
             self._waiting += waiting
 
+    def take_waiting(self) -> None:
+        """Do at once all that waits and has an open segment; raises as `proceed`."""
+        while self.is_waiting and self.open_segment is not None:
+            self.proceed()
+
     def drop_waiting(self) -> None:
         """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
         self._waiting.clear()
+        self._appended = self.samples
         self._rest = b""
 
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:

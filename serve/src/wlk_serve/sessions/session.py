@@ -169,9 +169,10 @@ class ClientSession:
         before = self.audio.samples
         if answers := self._protocol.receive(data):
             self._put(answers)
+        self._count_audio(before)
         if self.audio.is_waiting:
             await self._proceed(queue)
-        self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)
+            self._last_message = self._loop.time()
         if self.log is not None and queue is self._queue:
             self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
         self._stop_if_over()
@@ -190,15 +191,20 @@ class ClientSession:
                 if self.audio.open_segment is None:
                     await self._open_stream(queue)
                     continue
+                before = self.audio.samples
                 self.audio.proceed()
+                self._count_audio(before)
                 if self.audio.is_waiting:
                     await self.give_way(queue)
-                    async with self._service.large_messages:  # one part of all in a turn
+                    async with self._service.audio_parts:
                         await asyncio.sleep(0)
         except WLKError as error:
             if queue is self._queue and self.audio.is_waiting:
                 self._put(self._protocol.refuse(as_request_error(error)))
                 self.audio.drop_waiting()
+
+    def _count_audio(self, before: int) -> None:
+        self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)
 
     async def _open_stream(self, queue: SendQueue) -> None:
         settings = self.audio.settings
@@ -217,7 +223,7 @@ class ClientSession:
 
     def _check_idle(self) -> None:
         left = self._last_message + self._idle_seconds - self._loop.time()
-        if left > 0 or self._queue is None:
+        if left > 0 or self._queue is None or self.audio.is_waiting:
             self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
         elif not self.audio.is_ended:
             message = f"no message came for {self._idle_seconds:g} s; connect again"
@@ -250,6 +256,12 @@ class ClientSession:
 
     def _finish(self) -> None:
         """End the audio although its client sends more, perhaps in the middle of a word."""
+        before = self.audio.samples
+        try:
+            self.audio.take_waiting()
+        except WLKError as error:
+            self._put(self._protocol.refuse(as_request_error(error)))
+        self._count_audio(before)
         self.audio.drop_waiting()
         self._put(self._protocol.end())
         self._stop_if_over()

@@ -20,7 +20,6 @@ import platformdirs
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.languages import NAMES, find_language
 from wlk_core.options import OptionValues, parse_pairs
-from wlk_core.registry import known_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,6 +83,8 @@ class TranslatorChoice:
             if name or pairs:
                 raise OptionError("a translator needs a language: --translate-to LANG")
             return None
+        from wlk_core.registry import known_plugins  # noqa: PLC0415 -- not for --help
+
         name = name or next(iter(known_plugins("translator")))
         return cls(registry, name, find_language(wanted, tuple(NAMES)), parse_pairs(pairs))
 

@@ -171,7 +171,7 @@ class Session:
 
     def step(self) -> list[Event]:
         """
-        Make the next call of the processor, if there is one to make; return what happened.
+        Take a piece of audio, or make a call of the processor; return what happened.
 
         Raises:
             ConcurrentCallError: another thread steps this session; nothing was changed.

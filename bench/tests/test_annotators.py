@@ -39,6 +39,7 @@ def spans(*found):
         pytest.param([A, B], [(0, 0, 5), (1, 5, 8)], 0.0, (8, 0, 0, 1), id="late change"),
         pytest.param([A, B], [(0, 0, 8)], 0.0, (8, 0, 0, 4), id="one speaker"),
         pytest.param([A, B], [], 0.0, (8, 8, 0, 0), id="nobody"),
+        pytest.param([], [], 0.0, (0, 0, 0, 0), id="nothing"),
         pytest.param(
             [A, ReferenceTurn("bo", 2.0, 6.0)], [(0, 0, 4), (1, 4, 6)], 0.0, (8, 2, 0, 0),
             id="two at a time",
@@ -179,12 +180,13 @@ def test_ends_of_turns_are_those_of_the_detector_or_of_silence(over, false, dela
 
 
 def test_an_utterance_that_goes_on_before_the_silence_is_over_has_no_end():
-    """The end of the first half is missed by the detector that waits, and by long silences."""
-    sample = attrs.evolve(talk(), ends=(talk().reference.words[1].end,))
+    """The detector that waits and long silences miss the first half's end; 0.0 has no pause."""
+    sample = attrs.evolve(talk(), ends=(0.0, talk().reference.words[1].end))
     heard = play(sample, "turn-detector", Opinion(0), 0.1, clock=Clock(timer=lambda: 0.0))
 
     found = of_turns([(sample, heard)])
 
+    assert (1, 1) == (found["ends of turns"], found["ends without a pause"])
     assert found["detector"]["missed ends"] == 1
     assert found["silence of 0.8 s"]["missed ends"] == 1
     assert found["silence of 0.4 s"]["missed ends"] == 0
@@ -282,12 +284,26 @@ def test_the_command_prints_figures_and_writes_them(tmp_path, capsys, offered):
     ("name", "fields", "message"),
     [
         ("who", {}, 'expected "turns" of a in '),
-        ("who", {"turns": [["ann", 2.0, 1.0]]}, "expected 0 <= start <= end in seconds for 'ann'"),
+        ("who", {"turns": [["ann", 2.0, 1.0]]}, "expected 0 <= start < end in seconds for 'ann'"),
+        ("who", {"turns": [["ann", 1.0, 1.0]]}, "expected 0 <= start < end in seconds for 'ann'"),
+        ("who", {"turns": [["ann", 0.3]]}, 'expected "turns" as [speaker, start, end] in seconds '),
+        ("who", {"turns": 5}, 'expected "turns" as [speaker, start, end] in seconds in line 1 of '),
+        ("who", {"ends": ["x"]}, 'expected "ends" as seconds in line 1 of '),
+        ("who", {"ends": [0.5, 7.0]}, "expected ends from 0 to 1 s in line 1 of "),
         ("whisper", {}, "expected an annotator, got the backend whisper; measure it with run"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(name, fields, message, tmp_path, capsys):
-    """A manifest without turns, one with wrong times, and a backend."""
+    """A manifest without turns, those with wrong turns or ends, and a backend."""
     assert 1 == run_command(["annotator", name, str(manifest_of(tmp_path, **fields))])
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_a_missing_folder_of_the_report_is_refused_before_the_work(tmp_path, capsys, offered):
+    """One line names it, and no annotator is loaded."""
+    manifest = manifest_of(tmp_path, turns=[["ann", 0.0, 1.0]])
+
+    assert 2 == run_command(["annotator", "who", str(manifest), "--output", "absent/x.json"])
+    assert "--output absent/x.json: there is no directory absent" in capsys.readouterr().err
+    assert {} == offered

@@ -13,9 +13,11 @@ __all__ = ["Reference", "ReferenceSegment", "ReferenceTurn", "ReferenceWord"]
 
 
 def _check_span(instance: Any, _attribute: object, end: float) -> None:
-    if not (math.isfinite(instance.start) and math.isfinite(end) and 0 <= instance.start <= end):
+    sign = "<" if isinstance(instance, ReferenceTurn) else "<="  # a word may have no length
+    is_ordered = instance.start < end or (instance.start == end and sign == "<=")
+    if not (is_ordered and instance.start >= 0 and math.isfinite(end)):
         raise DataError(
-            f"expected 0 <= start <= end in seconds for {attrs.astuple(instance)[0]!r}, "
+            f"expected 0 <= start {sign} end in seconds for {attrs.astuple(instance)[0]!r}, "
             f"got {instance.start} to {end}; correct the reference"
         )
 

@@ -71,9 +71,8 @@ def print_table(table: Table) -> None:
 def markdown(result: dict[str, Any]) -> str:
     """Return a page: the conditions, the figures and the worst samples with their texts."""
     setup = result["setup"]
-    chunks = (
-        "one chunk a sample" if setup["chunk_seconds"] is None else f"{setup['chunk_seconds']:g} s"
-    )
+    seconds = setup["chunk_seconds"]
+    chunks = "one chunk a sample" if seconds is None else f"{seconds:g} s"
     conditions = [
         ("backend", title(result)),
         ("data", f"{setup['data']}, {setup['mode']}"),
@@ -172,10 +171,8 @@ def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         spread = ", ".join(f"{tick[name]:.3f}" for name in ("p50", "p95", "max"))
         yield "RTF of a tick, p50, p95, max", spread
         yield "lateness of a tick, p50, p95", f"{_ms(late['p50'])}, {_ms(late['p95'])}"
-        yield (
-            "ticks done before the next is due",
-            "yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100",
-        )
+        kept = "yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100"
+        yield "ticks done before the next is due", kept
     if session is not None:
         yield "loading and warming up", f"{session['load_seconds']:.2f} s"
         if session["streams"] > 1:
@@ -214,9 +211,8 @@ def _stability(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         return
     for boundary in ("start", "end"):
         found = times[boundary]
-        within = ", ".join(
-            f"{100 * share:.0f} % in {name}" for name, share in found["within"].items()
-        )
+        shares = found["within"].items()
+        within = ", ".join(f"{100 * share:.0f} % in {name}" for name, share in shares)
         spread = f"median {_ms(found['median'])}, p90 {_ms(found['p90'])}"
         yield f"word {boundary}s", f"{spread}, bias {_MILLI * found['bias']:+.0f} ms; {within}"
     yield "AAS, words out of order", f"{_ms(times['aas'])}, {times['backsteps']}"

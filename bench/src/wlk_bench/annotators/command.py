@@ -57,6 +57,8 @@ def annotator(
 
     if not 0.01 <= chunk_seconds <= 60:  # noqa: PLR2004 -- as the message says
         raise DataError(f"expected --chunk-seconds from 0.01 to 60, got {chunk_seconds}")
+    if output is not None and not output.parent.is_dir():
+        raise click.UsageError(f"--output {output}: there is no directory {output.parent}")
     registry = Registry()
     kind: Any = registry.model_spec(name.partition("=")[0]).kind
     if kind not in _MEASURES:

@@ -89,7 +89,7 @@ def _active(
     for span in spans:
         speakers.setdefault(span.speaker, []).append((span.start, span.end))
     active = [_within(times, each) for each in speakers.values()]
-    return np.array(active, dtype=np.bool_).reshape(-1, len(times))
+    return np.array(active, dtype=np.bool_).reshape(len(active), len(times))
 
 
 def figures(played: Played) -> dict[str, Any]:
@@ -103,8 +103,7 @@ def figures(played: Played) -> dict[str, Any]:
         delays += [label.audio_time - label.span.end for label in labels]
         for collar, found in errors.items():
             found.append(diarization_errors(sample.turns, spans, collar))
-        true, labelled = ({each.speaker for each in spoken} for spoken in (sample.turns, spans))
-        complete += len(true) == len(labelled)
+        complete += len({t.speaker for t in sample.turns}) == len({s.speaker for s in spans})
     return {
         "with the true number of speakers": complete,
         **{f"DER, collar of {collar:g} s": _pooled(found) for collar, found in errors.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -32,7 +33,7 @@ class Pause:
 
     start: float
     end: float
-    is_end: bool  #: whether the turn is over
+    ends: tuple[float, ...]  #: of the reference, in it: the turn is over if there are any
 
 
 #: The pauses of a recording, and how long after its start each ended a turn, None for not at all.
@@ -49,36 +50,35 @@ def pauses_of(sample: Sample) -> list[Pause]:
             start = event.at_sample / SAMPLE_RATE - _HANG_OVER
         elif isinstance(event, SilenceEnded) and start is not None:
             end = event.end_sample / SAMPLE_RATE
-            is_end = any(start - _EARLY <= time <= end for time in sample.ends)
-            if is_end or any(turn.start <= start and end <= turn.end for turn in sample.turns):
-                found.append(Pause(start, end, is_end))
+            ends = tuple(time for time in sample.ends if start - _EARLY <= time <= end)
+            if ends or any(turn.start <= start and end <= turn.end for turn in sample.turns):
+                found.append(Pause(start, end, ends))
     return found
 
 
 def figures(played: Played) -> dict[str, Any]:
     """Return the figures of a detector and of silences: fractions, and seconds of audio."""
     recordings: list[Ended] = []
-    waited = 0
+    waited = lost = 0
     for sample, heard in played:
         ended: Ended = dict.fromkeys(pauses_of(sample))
-        for each in heard:
-            event = each.event
-            if not isinstance(event, Endpoint) or event.reason == "end":
-                continue
-            for pause in ended:
-                if pause.start <= event.time <= pause.end:
-                    ended[pause] = event.audio_time - pause.start
-                    waited += pause.is_end and event.reason == "silence"
+        lost += len({*sample.ends}.difference(*(pause.ends for pause in ended)))
+        endpoints = [each.event for each in heard if isinstance(each.event, Endpoint)]
+        for event, pause in product(endpoints, ended):
+            if event.reason != "end" and pause.start <= event.time <= pause.end:
+                ended[pause] = event.audio_time - pause.start
+                waited += bool(pause.ends) and event.reason == "silence"
         recordings.append(ended)
     pauses = [pause for each in recordings for pause in each]
-    inside = sorted((p.end - p.start for p in pauses if not p.is_end), reverse=True)
-    falls = sum(d is not None for each in recordings for p, d in each.items() if not p.is_end)
+    inside = sorted((p.end - p.start for p in pauses if not p.ends), reverse=True)
+    falls = sum(d is not None for each in recordings for p, d in each.items() if not p.ends)
     rules = {f"silence of {each:g} s": _silence(recordings, each) for each in SILENCES}
     for length in inside[falls : falls + 1]:  # the shortest that ends no more pauses
         rules[f"silence of {length:.2f} s, as safe"] = _silence(recordings, length)
     return {
         "pauses inside turns": len(inside),
         "ends of turns": len(pauses) - len(inside),
+        "ends without a pause": lost,
         "ends by the silence of the session": waited,
         "detector": _rule(recordings),
         **rules,
@@ -93,8 +93,8 @@ def _silence(recordings: Sequence[Ended], seconds: float) -> dict[str, Any]:
 
 
 def _rule(recordings: Sequence[Ended]) -> dict[str, Any]:
-    inside = [[d is not None for p, d in each.items() if not p.is_end] for each in recordings]
-    ends = [delay for each in recordings for p, delay in each.items() if p.is_end]
+    inside = [[d is not None for p, d in each.items() if not p.ends] for each in recordings]
+    ends = [delay for each in recordings for p, delay in each.items() if p.ends]
     return {
         "false ends": pooled_rate([(sum(each), len(each)) for each in inside]),
         "missed ends": ends.count(None),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import partial
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wlk_bench.data.sample import Sample
 from wlk_bench.errors import DataError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["librispeech", "manifest"]
 
 _SHAPE = '{"audio": "file", "text": "words"}'
+_ROUNDING = 0.1  # seconds by which the last end may lie after the audio
 
 
 def librispeech(directory: Path) -> tuple[Sample, ...]:
@@ -55,9 +56,8 @@ def librispeech(directory: Path) -> tuple[Sample, ...]:
 
 
 def _chapter_number(transcript: Path) -> tuple[int, ...]:
-    return tuple(
-        int(part) if part.isdigit() else 0 for part in transcript.name.split(".")[0].split("-")
-    )
+    parts = transcript.name.split(".")[0].split("-")
+    return tuple(int(part) if part.isdigit() else 0 for part in parts)
 
 
 def _chapter(transcript: Path) -> list[Sample]:
@@ -111,25 +111,30 @@ def manifest(path: Path) -> tuple[Sample, ...]:
 
 def _sample(path: Path, number: int, line: str) -> Sample:
     where = f"line {number} of {path}"
+    expected, got = _SHAPE, cast("Any", line)
     try:
         entry: dict[str, Any] = json.loads(line)
         audio = path.parent / entry["audio"]
-        times = entry.get("words") or ()
-        words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in times]
+        expected, got = '"words" as [word, start, end] in seconds', entry.get("words") or ()
+        words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in got]
         text = str(entry.get("text") or " ".join(word.text for word in words))
-        times = entry.get("turns") or ()
-        turns = tuple(ReferenceTurn(str(who), float(a), float(b)) for who, a, b in times)
-        ends = tuple(map(float, entry.get("ends") or [turn.end for turn in turns]))
+        expected, got = '"turns" as [speaker, start, end] in seconds', entry.get("turns") or ()
+        turns = tuple(ReferenceTurn(str(who), float(a), float(b)) for who, a, b in got)
+        expected, got = '"ends" as seconds', entry.get("ends") or [turn.end for turn in turns]
+        ends = tuple(map(float, got))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, DataError):
             raise DataError(f"{where}: {error}") from error
-        raise DataError(f"expected {_SHAPE} in {where}, got {line[:60]!r}") from error
+        raise DataError(f"expected {expected} in {where}, got {str(got)[:60]!r}") from error
     if not audio.is_file():
         raise DataError(f"expected the recording {audio}, which {where} names; correct its path")
+    seconds = _seconds(audio)
+    if out := [end for end in ends if not 0 <= end <= seconds + _ROUNDING]:
+        raise DataError(f"expected ends from 0 to {seconds:g} s in {where}, got {out[0]:g} s")
     return Sample(
         id=str(entry.get("id") or audio.stem),
         audio=partial(decode_file, audio),
-        seconds=_seconds(audio),
+        seconds=seconds,
         reference=Reference(text=text, words=tuple(words)),
         group=str(entry.get("group") or "all"),
         speaker=str(entry.get("speaker") or ""),

@@ -102,3 +102,38 @@ def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
         audio.append(samples.tobytes())
 
     assert not audio.is_waiting
+
+
+def test_a_clear_drops_long_audio_that_came_before_it(run, streams):
+    """Also the parts that wait, and nothing of them comes later."""
+    run(lambda session, _: session.audio.clear(), LONG)
+
+    assert [PART, PART, PART, ("close",)] == streams[0].calls
+
+
+def test_a_refusal_costs_no_part_of_a_sample(open_stream):
+    """What follows in a stream of bytes would be shifted by it, and be noise."""
+    audio = SessionAudio(StreamSettings())
+    audio.append(bytes(3))
+    audio.drop_waiting()  # no stream could be opened
+    audio.append(b"\1\2\3")
+    audio.open(stream := open_stream(audio.settings))
+    audio.proceed()
+
+    assert (2, [("receive", 4)]) == (audio.samples, stream.calls)
+
+
+def test_what_a_protocol_raises_is_its_answer(open_session):
+    """Nothing that a client sends ends the session."""
+
+    async def run():
+        session = open_session()
+        session._protocol.receive = lambda data: session.audio.append(data) or []
+        session.audio.settings = StreamSettings(encoding="f32le")
+        queue = session.begin()
+        await session.receive(queue, np.full(4, np.nan, dtype=np.float32).tobytes())
+        return [json.loads(text) for _, text in queue._messages]
+
+    assert ["invalid_audio"] == [
+        message["error"]["code"] for message in asyncio.run(run()) if message["type"] == "error"
+    ]

@@ -115,7 +115,7 @@ def test_audio_that_comes_again_begins_with_a_whole_sample():
     audio.append(b"\0\1\2\3\4")
     audio.open(stream)
     audio.proceed()
-    audio.drop_waiting()
+    audio.rewind()
     audio.append(b"\4\5\6\7")
 
     assert (4, [b"\0\1\2\3", b"\4\5\6\7"]) == (audio.samples, received)

@@ -95,7 +95,7 @@ class SessionAudio:
         self._is_closed = False
         self._appended = 0  # samples, those that wait for `proceed` too
         self._rest = b""  # of a sample
-        self._waiting: list[Callable[[], object]] = []  # for the owner
+        self._waiting: deque[Callable[[], object]] = deque()  # for the owner
 
     # What protocols call.
 
@@ -195,6 +195,7 @@ class SessionAudio:
 
     def clear(self) -> None:
         """Drop all audio and marks after the last commit."""
+        self.take_waiting()
         while self.segments and not self.segments[-1].commits:
             self.segments.pop().stream.close()
         if self.segments:
@@ -227,13 +228,16 @@ class SessionAudio:
         )
 
     def proceed(self) -> None:
-        """Do the first of what waits, in the open segment; all of it waits on where it raises."""
-        waiting, self._waiting = self._waiting, []  # for what it adds
-        try:
-            waiting[0]()
-            del waiting[0]
-        finally:
-            self._waiting += waiting
+        """Do what waits in the open segment, up to a second of audio; it waits on if it raises."""
+        until = self.samples + _PART_SECONDS * self.settings.rate
+        while self.is_waiting and self.open_segment is not None and self.samples < until:
+            waiting, self._waiting = self._waiting, deque()  # for what it adds
+            try:
+                waiting[0]()
+                waiting.popleft()
+            finally:
+                waiting.extendleft(reversed(self._waiting))
+                self._waiting = waiting
 
     def take_waiting(self) -> None:
         """Do at once all that waits and has an open segment; raises as `proceed`."""
@@ -241,9 +245,13 @@ class SessionAudio:
             self.proceed()
 
     def drop_waiting(self) -> None:
-        """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
+        """Forget what waits."""
         self._waiting.clear()
         self._appended = self.samples
+
+    def rewind(self) -> None:
+        """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
+        self.drop_waiting()
         self._rest = b""
 
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
@@ -281,6 +289,7 @@ class SessionAudio:
             self._waiting.append(partial(self._receive, rest))
 
     def _end_segment(self) -> None:
+        self.take_waiting()
         if (segment := self.open_segment) is not None:
             segment.takes_audio = False
             segment.stream.end_audio()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 import secrets
 import time
 from typing import TYPE_CHECKING
@@ -118,7 +119,7 @@ class ClientSession:
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
         missed = self.log.resume(last, self.audio.samples)
-        self.audio.drop_waiting()  # its client sends it again
+        self.audio.rewind()  # its client sends it again
         if self._queue is not None:
             self._queue.close(drops=True)
         if self._on_over is not None and self._patience is not None:
@@ -141,7 +142,7 @@ class ClientSession:
         if queue is not self._queue:
             return TAKEN_OVER
         self._queue = None
-        self.audio.drop_waiting()
+        self.audio.rewind()
         own_code = self.close_code
         if queue.is_full:
             own_code = OVERLOADED
@@ -167,8 +168,12 @@ class ClientSession:
             return  # the client sends it again through its new socket
         self._last_message = self._loop.time()
         before = self.audio.samples
-        if answers := self._protocol.receive(data):
-            self._put(answers)
+        answers: list[Message] = []
+        try:
+            answers.extend(self._protocol.receive(data))
+        except WLKError as error:
+            answers.extend(self._protocol.refuse(as_request_error(error)))
+        self._put(answers)
         self._count_audio(before)
         if self.audio.is_waiting:
             await self._proceed(queue)
@@ -186,6 +191,7 @@ class ClientSession:
 
     async def _proceed(self, queue: SendQueue) -> None:
         """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
+        await asyncio.sleep(0)
         try:
             while queue is self._queue and self.audio.is_waiting:
                 if self.audio.open_segment is None:
@@ -257,10 +263,8 @@ class ClientSession:
     def _finish(self) -> None:
         """End the audio although its client sends more, perhaps in the middle of a word."""
         before = self.audio.samples
-        try:
+        with suppress(WLKError):  # the end itself says that not all was taken
             self.audio.take_waiting()
-        except WLKError as error:
-            self._put(self._protocol.refuse(as_request_error(error)))
         self._count_audio(before)
         self.audio.drop_waiting()
         self._put(self._protocol.end())

@@ -146,7 +146,8 @@ class TextRules:
     @rule("COM-03", "text is normalised or cut, or a repeated word dropped", kinds="F", since="2.0")
     def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returns are committed as they are, whatever they are."""
-        stimulus = wlk.speech(8, seed=7)
+        # In one window, because other text of an earlier one is another prompt.
+        stimulus = wlk.log_stimulus(wlk.speech_source.speech(8, seed=7))
         with wlk.faults.spelling(str) as answers:
             driver = wlk.run(stimulus)
         _check_running(driver.text, answers)

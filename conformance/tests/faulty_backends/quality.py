@@ -44,7 +44,7 @@ class InventingStream(FaultyStream):
         return emission.replace(committed=THANKS) if is_due else emission
 
 
-@alone("QUAL-02", tiers=("speech",))
+@by_tests("QUAL-02", tiers=("speech",))
 class InventsWords(InventingStream):
     """Commits thanks, once, in half a minute without speech."""
 

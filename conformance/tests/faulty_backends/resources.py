@@ -19,7 +19,7 @@ class ProcessedStream(FaultyStream):
         self.stream.close()
 
 
-@alone("RES-01")
+@by_tests("RES-01")
 class KeepsEverything(ProcessedStream):
     """Keeps a kilobyte for each second of the stream."""
 
@@ -27,7 +27,7 @@ class KeepsEverything(ProcessedStream):
         return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
-@alone("RES-01")
+@by_tests("RES-01")
 class KeepsAudioWithoutWords(ProcessedStream):
     """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
 

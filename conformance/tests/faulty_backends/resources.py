@@ -9,17 +9,18 @@ class ProcessedStream(FaultyStream):
     """A stream that knows its processed time."""
 
     processed = 0.0
+    is_closed = False
 
     def changed(self, emission, call):
-        self.processed = emission.processed_up_to
+        self.processed = 0.0 if self.is_closed else emission.processed_up_to
         return emission
 
     def close(self):
-        self.processed = 0.0
+        self.processed, self.is_closed = 0.0, True
         self.stream.close()
 
 
-@by_tests("RES-01")
+@alone("RES-01")
 class KeepsEverything(ProcessedStream):
     """Keeps a kilobyte for each second of the stream."""
 
@@ -27,7 +28,7 @@ class KeepsEverything(ProcessedStream):
         return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
-@by_tests("RES-01")
+@alone("RES-01")
 class KeepsAudioWithoutWords(ProcessedStream):
     """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
 

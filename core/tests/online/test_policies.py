@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
+import numpy as np
 import pytest
 
 from wlk_core.online.local_agreement import count_agreed, split_overlap
-from wlk_core.plugins import AlignAtt, AlignedWord, Word
+from wlk_core.plugins import AlignAtt, AlignedWord, Hypothesis, LocalAgreementRecognizer, Word
 
 POLICIES = st.builds(AlignAtt, border_frames=st.integers(0, 30), rewind_frames=st.integers(0, 60))
 FRAMES = st.lists(st.integers(0, 200), max_size=12)
@@ -102,3 +103,16 @@ def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():
     _, fresh = split_overlap([Word(1.0, 1.4, " one"), Word(1.5, 1.9, " two")], committed, 0.9)
 
     assert [" one", " two"] == [word.text for word in fresh]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.0, " so so"), (0.2, " so so so")])
+def test_a_word_without_audio_after_itself_is_not_committed_again(seconds, text):
+    """Whisper fills a pause with the word before it; speakers who repeat one need time for it."""
+    words = [Word(0.1, 0.3, " so"), Word(0.5, 0.9, " so"), Word(1.5, 1.5 + seconds, " so")]
+    recognizer = LocalAgreementRecognizer(
+        lambda audio, **_: Hypothesis(words=[w for w in words if w.end <= len(audio) / 16_000])
+    )
+    recognizer.feed(np.zeros(64_000, np.float32))
+    steps = [recognizer.step(is_last=False) for _ in range(4)]
+
+    assert text == "".join(word.text for step in steps for word in step.committed)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from wlk_core.online.local_agreement import count_agreed
+from wlk_core.online.local_agreement import NO_ROOM_SECONDS, count_agreed
 from wlk_core.online.windowed import WindowedRecognizer
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.words import AlignedWord, words_in_order
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.online.recognizer import AlignedHypothesis
-
-NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has no audio of its own
 
 
 @attrs.frozen(kw_only=True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
+NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has no audio of its own
 LONG_WORD = 0.8  # seconds; the end of a longer word may lie in the pause after it
 
 
@@ -77,6 +78,11 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
             last = attrs.evolve(self._prefix[-1], end=old[-1].end)
             self._prefix = (*self._prefix[:-1], last)
             self._overlap_end = max(self._overlap_end, self._commit_boundary(last))
+        # Engines fill a pause with the word before it, which then aligns to almost no audio; a word
+        # that a speaker repeats has some.
+        earlier = "".join([self._prompt, *(word.text for word in self._prefix)]).split()
+        if fresh and earlier and letters(fresh[0].text) == letters(earlier[-1]):
+            fresh = fresh[fresh[0].end - fresh[0].start <= NO_ROOM_SECONDS :]
         return fresh
 
     def _count_final(self, words: Sequence[Word], stop: int) -> int:

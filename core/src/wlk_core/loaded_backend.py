@@ -35,8 +35,7 @@ class LoadedBackend(Generic[E]):
     A Backend made of a spec, an engine and the functions that know the engine.
 
     It checks what a stream is opened with, opens streams, transcribes recordings and live audio
-    with them, warms up, closes, and counts its engine calls (`engine_calls`).  A plugin
-    brings these functions:
+    with them, warms up, closes, and counts its engine calls (`engine_calls`).  A plugin brings:
 
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
       OptionError, and returns a function that makes a new Recognizer.  That function is called once
@@ -44,8 +43,6 @@ class LoadedBackend(Generic[E]):
       through ``calls.wrap``, or through ``calls.wrap_batch`` where the spec declares the capability
       `batching`: the calls of streams that wait for the engine are then taken together.
     * ``warmup(engine, calls)`` runs the model once in the ways that streams run it.
-
-    `engine` is the loaded model and what runs it.  Nothing of a stream may be stored on it.
     """
 
     def __init__(
@@ -64,9 +61,12 @@ class LoadedBackend(Generic[E]):
         self._warmup = warmup
         self.model: str | None = None  #: as it was named to the registry, which sets it
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.spec.name} {self.model or self.spec.default_model}>"
+
     @property
     def engine(self) -> E:
-        """The loaded model and what runs it; raises StreamClosed when the backend is closed."""
+        """The loaded model, on which nothing of a stream is stored; StreamClosed when closed."""
         engine = self._engine
         if engine is None:
             raise StreamClosed("the backend is closed; load it again")

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from wlk_core.cli.main import main, registry_of
 from wlk_core.cli.terminal import table
 from wlk_core.cli.writers import LiveView
 from wlk_core.segments import Segment, srt_cue, vtt_cue
 from wlk_core.session import Commit, Endpoint, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
-from wlk_core.untrusted import ACTIVE, plain, printable, printable_formatter
+from wlk_core.untrusted import ACTIVE, plain, printable
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 
@@ -102,18 +103,19 @@ def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
     )
 
 
-def test_log_records_are_shown():
-    """Libraries log what servers sent."""
-    record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "got %s", (EVIL,), None)
+def test_warnings_of_this_project_are_printed_and_those_of_libraries_are_not(monkeypatch, capsys):
+    """A slow device is worth a line; what libraries and servers sent is shown with escapes."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    registry_of(click.Context(main))
+    for name in ("wlk_toy", "other"):
+        logging.getLogger(name).warning("%s", EVIL)
 
-    assert not ACTIVE.search(printable_formatter("%(message)s").format(record))
+    assert f"wlk-core: {printable(EVIL)}\n" == capsys.readouterr().err
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal(capsys):
     """Progress is for terminals."""
-    view = LiveView()
-    view.begin("a.wav", None)
-    view.hide()
+    LiveView().draw("a.wav")
 
     assert ("", "") == capsys.readouterr()
 

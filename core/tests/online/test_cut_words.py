@@ -147,7 +147,7 @@ def scripts(draw, *, shortest, seconds):
 
 
 @st.composite
-def engines(draw, *, seconds=40, is_undecided=False, is_masked=False):
+def engines(draw, *, seconds=40, is_masked=False):
     """
     Draw a script, and an engine that errs by at most 0.1 s and half of the shortest word.
 
@@ -162,7 +162,6 @@ def engines(draw, *, seconds=40, is_undecided=False, is_masked=False):
         bias=bias,
         jitter=jitter,
         rest=draw(st.sampled_from([None, " rest"])),
-        is_undecided=is_undecided,
     )
 
 
@@ -203,18 +202,13 @@ def texts(script):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_undecided", [False, True], ids=["agrees", "never agrees"])
 @settings(max_examples=30, deadline=None)
 @given(engines(), st.sampled_from(WINDOWS))
-def test_local_agreement_commits_every_word_once_however_its_window_is_cut(engine, window):
-    """The committed text is the script, though the engine takes the rest of a word for a word."""
-    assert texts(engine.script) == committed(local_agreement(engine, window), engine.script)
+def test_local_agreement_commits_every_word_once_however_it_is_cut(is_undecided, engine, window):
+    """The engine takes the rest of a word for a word, or never agrees with itself."""
+    engine.is_undecided = is_undecided
 
-
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(engines(is_undecided=True), st.sampled_from(WINDOWS))
-def test_a_full_window_loses_and_repeats_no_word(engine, window):
-    """An engine that never agrees with itself fills its windows; no word is lost or doubled."""
     assert texts(engine.script) == committed(local_agreement(engine, window), engine.script)
 
 

@@ -137,6 +137,13 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> Non
     assert engine() is None
 
 
+def test_a_backend_shows_its_name_and_its_model(toy: Toy) -> None:
+    """A debugger and a log of several backends tell them apart."""
+    backend, _ = toy(attrs.evolve(SPEC, default_model="small"))
+
+    assert "<LoadedBackend toy small>" == repr(backend)
+
+
 def test_a_closed_backend_refuses_every_call(toy: Toy) -> None:
     """It may be closed again."""
     backend, _ = toy()

@@ -199,12 +199,12 @@ def registry_of(context: click.Context | None = None) -> Registry:
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
 
     root = (context or click.get_current_context()).find_root()
-    # Only errors are logged from here on: a failure that was made good is not worth a line, and any
-    # other is printed by the command itself.
     if root.obj is None:
         handler = logging.StreamHandler()
         handler.setFormatter(printable_formatter("wlk-core: %(message)s"))
-        logging.basicConfig(handlers=[handler], level=logging.ERROR)
+        # Warnings of this project tell the user something, those of other libraries rarely do.
+        handler.addFilter(lambda line: line.levelno > logging.WARNING or line.name[:4] == "wlk_")
+        logging.basicConfig(handlers=[handler], level=logging.WARNING)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj

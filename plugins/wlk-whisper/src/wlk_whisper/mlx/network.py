@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-import math
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
 from mlx_whisper.whisper import sinusoids
 import numpy as np
 
+from wlk_core.frameworks.mlx import gelu
 from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import (
     MEL_FRAMES_PER_ENCODER_FRAME,
@@ -62,8 +62,8 @@ class MlxNetwork:
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._stream.acquire():
             x = mx.array(features.T[None]).astype(self._dtype)
-            x = _gelu(encoder.conv1(x))
-            x = _gelu(encoder.conv2(x))
+            x = gelu(encoder.conv1(x))
+            x = gelu(encoder.conv2(x))
             x = x + self._positional_embedding[: x.shape[1]]
             for block in encoder.blocks:
                 x, _ = _self_attention(block, x, None)
@@ -217,17 +217,7 @@ def _cross_attention(
 
 def _mlp(block: ResidualAttentionBlock, x: mx.array) -> mx.array:
     """Return x after the block's two dense layers."""
-    return x + block.mlp2(_gelu(block.mlp1(block.mlp_ln(x))))
-
-
-def _gelu(x: mx.array) -> mx.array:
-    """
-    Return the exact GELU.
-
-    MLX's own GELU is compiled, and the thread state of compiled functions can crash the process
-    when the thread and the process end together (mlx 0.32, ml-explore/mlx#4110).
-    """
-    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+    return x + block.mlp2(gelu(block.mlp1(block.mlp_ln(x))))
 
 
 def _keys_and_values(attention: MultiHeadAttention, x: mx.array) -> _KeysValues:

@@ -123,6 +123,24 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_sessi
     assert "no such prompt" in error["message"]
 
 
+def test_a_session_that_was_to_end_ends_although_its_stream_is_refused(open_session, opener):
+    """Its client waits for the end of the socket, and would wait until the idle limit."""
+
+    async def run():
+        session = open_session(open_stream=opener.open_stream)
+        queue = session.begin()
+        receiving = asyncio.create_task(receive(session, queue, APPEND))
+        await turns()
+        session.audio.end()
+        opener.begun[0].set_exception(OptionError("the model takes no such prompt"))
+        await receiving
+        is_over = session.audio.is_over
+        session.close()
+        return is_over
+
+    assert asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     "interrupt",
     [

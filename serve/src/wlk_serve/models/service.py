@@ -41,7 +41,7 @@ __all__ = ["Service", "loaded_service"]
 _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
-_MAX_OPENINGS = 100  # a stream may be opened at another machine; as many as sessions by default
+_MAX_OPENINGS = 100  # at another machine, perhaps; as many as sessions by default
 _MAX_UNREAD_STEPS = 64  # of a recording, before it waits for its client
 _CANARY_SECONDS = 0.5  # of audio
 _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
@@ -136,7 +136,10 @@ class Service:
             on_step=self.metrics.step_seconds.observe,
         )
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
-        self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
+        # A model in this process opens a stream in milliseconds, without waiting; more threads that
+        # do so at once keep the event loop from its own work.
+        openers = 2 if card.spec.preference is not None else _MAX_OPENINGS
+        self._openers = ThreadPoolExecutor(openers, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn
         self.audio_parts = asyncio.Lock()  #: so that one part of all long audio is taken in a turn

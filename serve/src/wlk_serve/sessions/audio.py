@@ -245,14 +245,17 @@ class SessionAudio:
             self.proceed()
 
     def drop_waiting(self) -> None:
-        """Forget what waits."""
+        """Forget what waits, but for the end of the audio."""
+        is_last = self.end in self._waiting
         self._waiting.clear()
         self._appended = self.samples
+        if is_last:
+            self.end()
 
     def rewind(self) -> None:
-        """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
-        self.drop_waiting()
-        self._rest = b""
+        """Forget all that waits and the part of a sample: it comes again from a whole one on."""
+        self._waiting.clear()
+        self._appended, self._rest = self.samples, b""
 
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
         """Yield what can be handled now that *events* of a stream have come."""

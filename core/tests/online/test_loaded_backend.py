@@ -138,7 +138,7 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> Non
 
 
 def test_a_closed_backend_refuses_every_call(toy: Toy) -> None:
-    """It may be closed again."""
+    """A second close() does nothing; every other call raises StreamClosed."""
     backend, _ = toy()
     with backend as entered:
         assert entered is backend

@@ -222,7 +222,7 @@ def test_a_device_is_chosen_by_index_or_part_of_its_name(name, chosen):
 
 
 def test_devices_that_can_record_are_listed(portaudio):
-    """One of them is the default."""
+    """The list has inputs alone and marks the default; AudioDeviceError if it cannot be read."""
     listed = input_devices()
     portaudio.query_devices = portaudio._initialize
     portaudio.fails = True

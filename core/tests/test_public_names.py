@@ -55,7 +55,7 @@ def test_the_page_of_the_api_has_a_row_for_every_public_name() -> None:
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    """It is written once, in the package's metadata."""
+    """`__version__` is read from the metadata of the installed package."""
     assert metadata.version("wlk-core") == wlk_core.__version__
 
 

@@ -195,6 +195,6 @@ def test_bytes_that_are_no_number_are_refused_with_the_bytes_before_them():
     ],
 )
 def test_the_form_of_the_source_is_checked(options, match):
-    """One line names what is accepted."""
+    """AudioFormatError names the encodings or rates that are accepted, and what came."""
     with pytest.raises(AudioFormatError, match=match):
         PcmConverter(**options)

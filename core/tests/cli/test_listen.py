@@ -237,7 +237,7 @@ def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
 
 
 def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
-    """As soon as the diarizer has found out."""
+    """A line is drawn with its speaker as soon as the diarizer reports the span."""
     site.install("wlk-who", ["who"], DIARIZER)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     microphone([*partition(spoken(1, 2, 3, 4), 0.05), *[np.zeros(800, np.float32)] * 30])

@@ -121,7 +121,7 @@ FULL = pytest.param(
 
 @pytest.mark.parametrize(("path", "reason"), [("notes/x.txt", "Not a directory"), FULL])
 def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, reason):
-    """One line names the file, and closing it fails no more."""
+    """The error names the file and the reason; finish() after it does not raise again."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").touch()
     output = Output(Text(), LiveView(), Path(path))

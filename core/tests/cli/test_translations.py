@@ -197,7 +197,7 @@ def test_annotators_are_listed_below_the_backends(arguments, command):
 
 
 def test_an_annotator_is_described_with_its_options(command):
-    """As a backend is, for people and for scripts."""
+    """`backends NAME` prints a translator as a page or, with --json, as a table."""
     page = command("backends", "upper").out
     described = json.loads(command("backends", "upper", "--json").out)
 

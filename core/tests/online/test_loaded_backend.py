@@ -145,7 +145,7 @@ def test_a_backend_shows_its_name_and_its_model(toy: Toy) -> None:
 
 
 def test_a_closed_backend_refuses_every_call(toy: Toy) -> None:
-    """It may be closed again."""
+    """A second close() does nothing; every other call raises StreamClosed."""
     backend, _ = toy()
     with backend as entered:
         assert entered is backend

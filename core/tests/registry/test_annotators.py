@@ -36,7 +36,7 @@ def wlk_backends():
 
 
 def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
-    """Its options have their defaults, and its model too."""
+    """The loader receives the default model and the options of the call."""
     site.install("wlk-who", ["who"], DIARIZER)
     registry = site.registry()
     ((declared,),) = [plugin.specs for plugin in registry.plugins()]

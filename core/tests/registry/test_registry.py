@@ -128,7 +128,7 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
 
 
 def test_a_misspelt_backend_is_guessed(site: Any) -> None:
-    """One of this project comes with its install command."""
+    """The error names the closest backend, with its install command if it is not installed."""
     site.offer("wlk-toy", "toy")
 
     with pytest.raises(BackendUnavailable, match=r"did you mean toy\?"):

@@ -173,7 +173,7 @@ def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
     ],
 )
 def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
-    """It is an event, and switches the annotator off."""
+    """The failure is one event that is not final; the annotator is switched off."""
     audio = np.concatenate([speech, silence(3.0)] * 6)
     words = run(audio)
     events = run(audio, **{name: annotator({1})})

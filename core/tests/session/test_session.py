@@ -318,6 +318,6 @@ def test_a_gate_is_for_one_session(open_stream, detector, speech):
 def test_a_wrong_argument_is_refused_when_the_session_is_opened(
     open_session, options, error, match
 ):
-    """One line, and no traceback at the first audio."""
+    """The constructor raises, instead of the first feed()."""
     with pytest.raises(error, match=match):
         open_session(**options)

@@ -51,7 +51,7 @@ def test_a_file_gives_what_its_samples_give(open_stream, speech, tmp_path):
 
 
 def test_an_array_of_another_rate_is_resampled(open_stream):
-    """It is as long as it was."""
+    """Resampling keeps the duration."""
     audio = np.zeros(44_100, np.float32)
 
     assert 1.0 == run(open_stream(), audio, vad=False, sample_rate=44_100).duration

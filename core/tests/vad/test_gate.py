@@ -242,6 +242,6 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
     ],
 )
 def test_a_parameter_out_of_range_is_refused(options, match):
-    """One line names what came."""
+    """OptionError states the accepted range or the value that came."""
     with pytest.raises(OptionError, match=match):
         GateParameters(**options)

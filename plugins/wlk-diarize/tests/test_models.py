@@ -56,7 +56,7 @@ def test_a_folder_with_both_models_is_a_diarizer(write):
 
 
 def test_models_may_lie_apart_under_their_published_names(write):
-    """As the repositories of the hub have them."""
+    """Each model may have a directory of its own, as on the hub."""
     first = write(onnx__model=segmentation())
     second = write(**{PUBLISHED.removesuffix(".onnx"): embedding()})
 

@@ -199,7 +199,7 @@ def test_webm_of_a_browser_is_decoded():
 
 @pytest.mark.parametrize("data", [WEBM[:5] + bytes(20), b"RIFF....WAVE"])
 def test_another_container_is_refused_with_what_was_expected(data):
-    """It would be noise."""
+    """WAV and WebM bytes are not decoded as samples, which would be noise."""
     client = open_session()
     error, ready = client.send(data)
 

@@ -100,7 +100,7 @@ def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
 
 
 def test_without_a_threshold_no_turn_ends_eagerly():
-    """As at Deepgram."""
+    """EagerEndOfTurn is sent only if the client sets eager_eot_threshold, as at Deepgram."""
     session = open_session("")
     session.send(QUARTER)
     session.happen(Commit((token("zero", 0.5),), 0.8), *(mark(number) for number in range(1, 9)))

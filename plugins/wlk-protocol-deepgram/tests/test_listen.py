@@ -167,7 +167,7 @@ def test_final_results_wait_for_the_speakers_that_a_diarizer_finds(diarized):
 
 
 def test_a_finalize_waits_for_no_speaker(diarized):
-    """Its answer has those that are known."""
+    """Its answer is sent at once, and words whose speaker is still unknown have none."""
     diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
     diarized.send(FINALIZE)
     messages = diarized.happen(Endpoint(1.0, "commit", 1.0))

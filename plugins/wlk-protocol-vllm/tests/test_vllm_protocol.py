@@ -72,7 +72,7 @@ def client():
     return client
 
 
-def commit(text):
+def committed(text):
     """Return the event of a committed word."""
     return Commit((ASRToken(0.0, 0.5, text),), 1.0)
 
@@ -82,7 +82,7 @@ END = End(audio_time=1.0, stats=StreamStats(), latency=None)
 
 
 def test_a_connection_begins_as_at_vllm(client):
-    """Its message has an id and a time at the top."""
+    """`session.created` has its id and its time at the top level."""
     (created,) = client.protocol.begin()
 
     assert ("session.created", "sess_0") == (created["type"], created["id"])
@@ -92,9 +92,9 @@ def test_a_connection_begins_as_at_vllm(client):
 def test_the_joined_deltas_are_the_text(client):
     """The usage counts the words."""
     client.send(START, APPEND)
-    messages = client.happen(commit(" zero"), commit(" one"))
+    messages = client.happen(committed(" zero"), committed(" one"))
     client.send(FINAL)
-    messages += client.happen(commit(" two"), ENDPOINT)
+    messages += client.happen(committed(" two"), ENDPOINT)
 
     *deltas, done = messages
     assert [" zero", " one", " two"] == [message["delta"] for message in deltas]
@@ -103,7 +103,7 @@ def test_the_joined_deltas_are_the_text(client):
 
 
 def test_no_audio_is_done_at_once(client):
-    """Its text is empty."""
+    """A final commit without audio is answered by one transcription.done with empty text."""
     (done,) = client.send(START, FINAL)
 
     assert ("transcription.done", "") == (done["type"], done["text"])
@@ -124,29 +124,30 @@ def test_no_audio_is_done_at_once(client):
     ],
 )
 def test_a_wrong_message_is_answered_and_nothing_changes(client, message, code):
-    """The text of an error is no object here."""
+    """`error` is a string, unlike OpenAI's; the chosen model survives."""
     (error,) = client.send(message)
 
     assert ("error", code) == (error["type"], error["code"])
     assert isinstance(error["error"], str)
     assert 0 == client.audio.samples
+    assert [] == client.send(START)
 
 
 def test_a_commit_needs_the_model():
-    """As at vLLM."""
+    """A commit before session.update is refused with model_not_validated."""
     (error,) = Session().send(START)
 
     assert "model_not_validated" == error["code"]
 
 
 @given(strategies.lists(strategies.sampled_from([APPEND, START, FINAL, "text", "done"])))
-def test_any_order_loses_and_doubles_no_text(actions):
+def test_no_message_order_loses_or_repeats_text(actions):
     """Every transcription has as many deltas as its text has words."""
     client, finals, words, messages = Session(), 0, 0, []
     client.send(UPDATE)
     for action in actions:
         if action == "text" and client.audio.segments:
-            messages += client.happen(commit(f" {words}"))
+            messages += client.happen(committed(f" {words}"))
             words += 1
         elif action == "done" and client.audio.segments and client.audio.segment.commits:
             messages += client.happen(ENDPOINT)

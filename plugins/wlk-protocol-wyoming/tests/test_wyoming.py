@@ -104,7 +104,7 @@ def test_the_model_and_its_languages_are_described():
 
 
 def test_the_end_of_the_audio_gives_the_transcript(client):
-    """Its chunks join to it."""
+    """The transcript is its chunks joined, and stands between start and stop."""
     messages = [*client.happen(commit("zero")), *client.send(STOP)]
     messages += client.happen(commit("one"), STOPPED)
 
@@ -251,7 +251,7 @@ def read(data):
 
 
 def test_events_are_read_with_their_data_and_payload():
-    """One after another."""
+    """Messages that arrive in one piece are separated, payload included."""
     events = [event(*CHUNK), event(*STOP)]
 
     assert events == read(b"".join(events))

@@ -43,7 +43,7 @@ def test_the_model_hears_the_last_eight_seconds(noise):
 
 
 def test_a_short_turn_follows_zeros(noise):
-    """As in the training of the model."""
+    """A turn below eight seconds is padded in front, as in the training of the model."""
     audio = np.concatenate((np.zeros(TURN_SAMPLES - 24_000, dtype=np.float32), noise[:24_000]))
 
     assert np.array_equal(features(audio), heard(*np.array_split(noise[:24_000], 7)))

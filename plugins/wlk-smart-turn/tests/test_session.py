@@ -54,7 +54,7 @@ def test_a_turn_ends_sooner_than_by_silence_and_not_in_a_pause_inside_it(turn, l
 
 
 def test_a_model_that_fails_leaves_the_turn_to_silence(turn, load, model, monkeypatch):
-    """It is reported once, and no word is lost."""
+    """The failure is one event, no word is lost, and the turn ends by silence."""
     detector = load(model)
     monkeypatch.setattr(detector, "_model", lambda _mel: 1 / 0)
     words, (end,), (failure,) = run(turn, detector)

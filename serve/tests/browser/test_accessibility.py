@@ -77,7 +77,7 @@ def test_a_dialog_has_no_finding(open_page, address, name, theme):
 
 
 def test_the_caption_window_has_no_finding(open_page, address):
-    """Its words stand on a dark ground of their own."""
+    """The words have enough contrast, on a dark ground of their own."""
     page = open_page(f"{address}/page/captions.html").page
     page.evaluate("""() => new BroadcastChannel("wlk-captions").postMessage(
         { lines: [{ speaker: "A", solid: "four two", pending: " seven" }] })""")

@@ -16,7 +16,7 @@ RATE = 16_000
 
 
 def test_the_example_prints_the_words_of_the_command_line(server, expected, example):
-    """It takes as long as the clip."""
+    """Sent in real time, the clip has the text of `wlk-core transcribe`."""
     printed = example("realtime_file.py", server.address, clip_path("demo"))
 
     assert expected.text == printed.strip()

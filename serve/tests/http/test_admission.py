@@ -59,7 +59,7 @@ def test_a_local_server_has_the_host_of_an_allowed_origin(local, host, is_accept
 
 
 def test_a_public_server_has_any_host():
-    """Its names are those of its proxy."""
+    """Only a local server checks the Host header; the proxy of a public one decides."""
     assert refusal(Admission.of([], [], is_local=False), PUBLIC) is None
 
 

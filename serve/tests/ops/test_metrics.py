@@ -92,7 +92,7 @@ def test_a_refusal_is_no_error(metrics):
 
 
 def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, caplog, monkeypatch):
-    """It is written once, at the end."""
+    """One line is logged at the end of a session, and contains no recognised word."""
     # Tools that other tests run disable the loggers that exist.
     monkeypatch.setattr("wlk_serve.ops.metrics._LOGGER.disabled", False)
     record.add_audio(2.5)

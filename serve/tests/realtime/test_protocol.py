@@ -113,7 +113,7 @@ def test_log_probabilities_come_when_they_are_included(protocol, client, streams
 
 
 def test_a_hypothesis_comes_only_when_it_is_included(protocol, client, streams, token):
-    """It has a type of its own, because deltas are final."""
+    """`wlk.hypothesis` is sent on request alone, apart from deltas, which are final."""
     change = HypothesisChange(Transcript((token(" zero"),)), 1.0)
     client("input_audio_buffer.append", audio=SECOND)
     assert [] == protocol.handle(streams[0], [change])
@@ -202,7 +202,7 @@ def test_the_format_cannot_change_after_the_first_audio(client):
 
 
 def test_binary_audio_is_an_append(protocol, client, streams):
-    """It has no answer, and its samples count."""
+    """A binary message is samples in the format of the session, without an answer."""
     client("session.update", session={"audio": {"input": {"format": {"type": "audio/pcmu"}}}})
 
     assert [] == protocol.receive(bytes(80))

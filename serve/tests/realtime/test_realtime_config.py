@@ -67,12 +67,12 @@ def test_semantic_vad_is_the_turn_detector_of_the_server(card):
     ],
 )
 def test_what_cannot_be_honoured_is_in_the_answer(update, fields, ignored):
-    """It is no error, because some clients end at any error."""
+    """`wlk.ignored` names the field; an error would end some clients."""
     assert [ignored] * (ignored is not None) == update(**fields).record()["wlk"]["ignored"]
 
 
 def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
-    """They are shown as they were set."""
+    """Keywords become `keyterms`, and session.updated returns the list as it was set."""
     spec = attrs.evolve(card.spec, options=(*card.spec.options, standard_options.KEYTERMS))
     transcription = {"transcription": {"keywords": ["wlk", "Silero"]}}
 

@@ -141,7 +141,7 @@ def test_a_protocol_of_another_distribution_gets_every_word(server, expected, si
 
 
 def test_a_protocol_without_http_gets_every_word(server, expected):
-    """Its port closes after them."""
+    """The server closes the connection after the last word."""
     with socket.create_connection(server[1], timeout=WAIT) as client:
         for start in range(0, len(AUDIO), 3200):
             part = AUDIO[start : start + 3200]

@@ -148,7 +148,7 @@ def test_a_client_that_loses_its_socket_misses_nothing(open_client, expected, cu
 
 
 def test_a_loss_before_the_last_words_loses_none(open_client, expected):
-    """They are decoded while the session waits."""
+    """A committed turn is decoded while its client is away, and sent when it returns."""
     client = open_client()
     client.send_audio()
     client.commit()

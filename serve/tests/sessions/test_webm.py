@@ -97,7 +97,7 @@ def test_blocks_of_a_picture_are_left_out(tracks):
 
 
 def test_the_sound_before_damage_is_kept():
-    """It came in the same message."""
+    """Samples before the damage are returned, also those of the same message."""
     parts = WebmDecoder().decode(BEGIN + track() + CLUSTER + 50 * block() + b"\x00")
     kept = b""
     with pytest.raises(RequestError, match="damaged"):

@@ -101,5 +101,5 @@ def test_known_speakers_are_named_as_ignored(card):
     [(0, "A"), (25, "Z"), (26, "AA"), (53, "BBB"), (-1, "-1"), ("anna", "anna"), (None, "unknown")],
 )
 def test_a_number_becomes_a_letter(speaker, name):
-    """As OpenAI names speakers that it does not know."""
+    """Speakers are A to Z, AA, ... as OpenAI names unknown ones; names stay."""
     assert name == speaker_name(speaker)

@@ -17,7 +17,7 @@ import train_nemotron as training  # noqa: E402 -- it imports torch
 
 
 def test_the_loss_adds_up_every_alignment_that_the_windows_allow():
-    """It equals the sum over all of them, one by one."""
+    """The loss is the negative log of the summed probability of every allowed path."""
     generator = torch.Generator().manual_seed(0)
     frames, labels, first, last = 4, [3, 4], [1, 1], [2, 3]
     size = (1, frames, len(labels) + 1, training.BLANK + 1)
@@ -52,7 +52,7 @@ def test_the_features_are_those_of_the_extractor(monkeypatch):
 
 
 def test_a_word_is_emitted_while_it_is_spoken():
-    """Its space at its start, the rest in its second half."""
+    """The space is emitted when the word begins, the last piece in its second half."""
     word = Word(digit=0, start=0.1, end=0.5)
     mixture = Mixture(audio=np.zeros(16_000, np.float32), words=(word,))
     pieces = map(training.VOCABULARY.index, (training.SPACE, "ze", "ro"))

@@ -47,7 +47,7 @@ class BurstDetector:
         return Hypothesis(words=tuple(Word(start, end, " hello") for start, end in seconds))
 
 
-def load(spec: BackendSpec, model: str | None) -> LoadedBackend[BurstDetector]:
+def load(spec: BackendSpec, model: str) -> LoadedBackend[BurstDetector]:
     """Return the backend; the registry calls this by the name in `BackendSpec.load`."""
     if model != spec.default_model:
         raise ModelNotFoundError(f"hello has one model; got {model!r}, use: --model toy")

@@ -27,7 +27,7 @@ __all__ = ["load"]
 FILES = ("grammar.jsgf", "words.dict")
 
 
-def load(spec: BackendSpec, model: str | None) -> LoadedBackend[Path]:
+def load(spec: BackendSpec, model: str) -> LoadedBackend[Path]:
     """
     Find the grammar *model* and try it; the engine of the backend is its directory.
 
@@ -36,7 +36,7 @@ def load(spec: BackendSpec, model: str | None) -> LoadedBackend[Path]:
 
     """
     bundled = {"digits": Path(__file__).parent / "digits"}
-    directory = locate(model or "digits", spec=spec, bundled=bundled, needs=FILES)
+    directory = locate(model, spec=spec, bundled=bundled, needs=FILES)
     try:
         if not (directory / FILES[0]).read_bytes().startswith(b"#JSGF"):
             raise ValueError("the grammar does not begin with #JSGF")  # noqa: TRY301

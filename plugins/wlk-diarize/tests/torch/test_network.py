@@ -116,7 +116,7 @@ def test_the_options_are_a_latency_and_no_voices(checkpoint):
     ],
 )
 def test_a_wrong_model_is_refused_in_one_line(checkpoint, tmp_path, file, values, message):
-    """It names the folder; None truncates the file."""
+    """The error begins with the directory and ends with the fault of the file."""
     path = shutil.copytree(checkpoint, tmp_path / "copy") / file
     text = path.read_bytes()
     path.write_bytes(

@@ -45,11 +45,10 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     buffer_seconds: Annotated[float, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] = BUFFER_SECONDS
 
     @classmethod
-    def find(cls, model: str | None, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
+    def find(cls, model: str, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
         """Return the settings of *model*, which may be pulled; raises ModelNotFoundError."""
-        name = model or str(spec.default_model)
-        directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
-        return cls.read(directory, name=name)
+        directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
+        return cls.read(directory, name=model)
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:

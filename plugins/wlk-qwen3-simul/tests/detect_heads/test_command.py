@@ -78,7 +78,7 @@ def test_a_clip_shorter_than_its_words_is_refused(checkpoint, tmp_path, capsys):
 
 
 def test_without_torch_the_command_names_what_installs_it(manifest, monkeypatch, capsys):
-    """It prints one line instead of a traceback."""
+    """It fails with the pip command on standard error, and without a traceback."""
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "wlk_qwen3_simul.detect_heads.clips", raising=False)
 

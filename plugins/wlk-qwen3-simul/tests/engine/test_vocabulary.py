@@ -51,7 +51,7 @@ def test_a_directory_without_a_tokenizer_is_refused_with_what_is_expected(tmp_pa
 
 @pytest.mark.parametrize(("value", "ends"), [(7, {7}), ([7, 8], {7, 8}), (None, set())])
 def test_end_ids_are_also_those_of_the_generation_config(tiny, tmp_path, vocabulary, value, ends):
-    """It may hold one id, several or none."""
+    """`eos_token_id`, which is one id, a list or null, is added to the tokenizer's own."""
     tiny.write_tokenizer(tmp_path)
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")

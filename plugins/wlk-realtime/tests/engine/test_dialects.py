@@ -114,7 +114,7 @@ def done(tokens):
     ],
 )
 def test_a_wrong_message_is_an_error(opened, messages, problem):
-    """One line, and nothing of it becomes a word."""
+    """The error is one line, and no part of the message becomes a word."""
     dialect = opened()
     dialect.send(FOUR_STEPS, is_last=False)
 
@@ -186,7 +186,7 @@ def test_a_session_with_marks_is_configured_with_model_language_and_prompt():
 
 
 def test_a_clock_that_goes_back_is_refused():
-    """Its words would be out of order."""
+    """`processed_up_to` never decreases: words after it would be out of order."""
     dialect = marks()
     dialect.send(SECOND, is_last=False)
     dialect.receive(marked(processed_up_to=0.8))

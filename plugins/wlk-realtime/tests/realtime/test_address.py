@@ -38,7 +38,7 @@ def test_anything_else_is_a_model_that_cannot_be_found(reference):
 
 
 def test_an_address_contains_no_password():
-    """It would be shown in messages and logs."""
+    """A password in the URL is refused, and the error does not repeat it."""
     with pytest.raises(OptionError, match="api_key_env") as raised:
         Address.parse("ws://anna:secret@gpu/v1/realtime")
     assert "secret" not in str(raised.value)

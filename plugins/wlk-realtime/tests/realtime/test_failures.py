@@ -179,7 +179,7 @@ def test_a_server_that_cannot_be_used_is_one_line(server, remedy, is_retryable, 
     ],
 )
 def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
-    """It is refused before audio is sent."""
+    """Another dialect, model or mode is an error before any audio is sent."""
     with running(server) as url:
         assert message in str(failure(url + model, **options))
 
@@ -294,7 +294,7 @@ def ignore(connection):
 
 
 def test_a_server_with_a_certificate_of_a_named_authority_is_used(authority, ca_file):
-    """Its list of models and its sessions are encrypted."""
+    """`ca_file` is trusted for the list of models and for sessions."""
     tls = tls_of(authority, "localhost")
     with (
         running(SmallOpenAi(), tls) as url,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-DIGITS = Path(__file__).parent / "digits"
+BUNDLED = {"digits": Path(__file__).parent / "digits"}
 WORD_GAP = 0.4  # seconds, where a checkpoint declares none
 RESERVED = "/:#@"  # what hotwords of sherpa-onnx are separated, weighted and named by
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     dtype: str = "auto",
     beam_size: int = 1,
@@ -50,9 +50,9 @@ def load(
 
     """
     directory = locate(
-        model or str(spec.default_model),
+        model,
         spec=spec,
-        bundled={"digits": DIGITS},
+        bundled=BUNDLED,
         cache_dir=cache_dir,
         needs=("*.onnx", "tokens.txt"),
     )

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-DIGITS = Path(__file__).parents[1] / "digits"
+BUNDLED = {"digits": Path(__file__).parents[1] / "digits"}
 
 logger = logging.getLogger(__name__)
 
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -37,17 +37,15 @@ def load(
     """
     Find *model* and load it.
 
-    With `dtype` "auto" the checkpoint decides, else it is bfloat16 on an accelerator and float32 on
-    a CPU.
+    `dtype` "auto" is the checkpoint's own, or the default of `choose_dtype` if it declares none.
 
     Raises:
         ModelNotFoundError: the model is absent, or not a Nemotron ASR model of transformers.
         BackendUnavailable: the device is absent, or has too little memory.
 
     """
-    name = model or str(spec.default_model)
-    directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
-    settings = CheckpointSettings.read(directory, name=name)
+    directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
+    settings = CheckpointSettings.read(directory, name=model)
     torch_device = choose_device(device)
     torch_dtype = choose_dtype(
         dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
@@ -56,5 +54,5 @@ def load(
     extractor = NemotronAsrStreamingFeatureExtractor.from_pretrained(
         directory, local_files_only=True
     )
-    logger.info("%s runs in %s on %s", name, torch_dtype, torch_device)
+    logger.info("%s runs in %s on %s", model, torch_dtype, torch_device)
     return loaded_backend(spec, NemotronEngine(loaded, extractor, settings))

@@ -24,7 +24,7 @@ GPU_COMMAND = "pip install 'wlk-qwen3-simul[mlx-cuda]'"
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str,
     dtype: str,

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str,
     dtype: str,

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-DIGITS = Path(__file__).parents[1] / "digits"
+BUNDLED = {"digits": Path(__file__).parents[1] / "digits"}
 
 logger = logging.getLogger(__name__)
 
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -37,24 +37,22 @@ def load(
     """
     Find *model* and load it.
 
-    With `dtype` "auto" the checkpoint decides, else it is bfloat16 on an accelerator and float32 on
-    a CPU.
+    `dtype` "auto" is the checkpoint's own, or the default of `choose_dtype` if it declares none.
 
     Raises:
         ModelNotFoundError: the model is absent, or not a Voxtral Realtime model of transformers.
         BackendUnavailable: the device is absent, or has too little memory.
 
     """
-    name = model or str(spec.default_model)
-    directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
-    settings = read_checkpoint(directory, name=name)
+    directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
+    settings = read_checkpoint(directory, name=model)
     torch_device = choose_device(device)
     torch_dtype = choose_dtype(
         dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
     )
     loaded = load_model(directory, torch_device, torch_dtype)
-    logger.info("%s runs in %s on %s", name, torch_dtype, torch_device)
-    rows = loaded.config.text_config.vocab_size
-    settings.require_vocabulary(rows, file=directory / CONFIG)
+    logger.info("%s runs in %s on %s", model, torch_dtype, torch_device)
+    vocab_size = loaded.config.text_config.vocab_size
+    settings.require_vocabulary(vocab_size, file=directory / CONFIG)
     network = TorchNetwork(loaded, eos_id=settings.tokenizer.eos_id)
     return loaded_backend(spec, VoxtralEngine(network, settings))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-DIGITS = Path(__file__).parents[1] / "digits"
+BUNDLED = {"digits": Path(__file__).parents[1] / "digits"}
 INSTALL_HINT = "pip install 'wlk-voxtral-mlx[cuda]'"
 REMEDY = "choose a quantized model such as mini-4bit"
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     engine: str = "native",
     device: str = "auto",
@@ -46,22 +46,22 @@ def load(
     """
     Find *model* and load it.
 
-    With `dtype` "auto" the checkpoint decides, else weights keep the type they are stored in.
+    `dtype` "auto" is the checkpoint's own; if it declares none, weights keep the type they are
+    stored in.
 
     Raises:
         ModelNotFoundError: the model is absent, or not a Voxtral Realtime model.
         BackendUnavailable: the device or voxmlx is absent, or memory is short.
 
     """
-    name = model or str(spec.default_model)
-    directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
-    config, settings = read_checkpoint(directory, name=name)
+    directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
+    config, settings = read_checkpoint(directory, name=model)
     stream = shared_stream(device, install_hint=INSTALL_HINT)
     mlx_dtype = DTYPES.get(settings.dtype or "") if dtype == "auto" else DTYPES[dtype]
     if config.quantization is not None:
-        stream.warn_of_quantized(name)
+        stream.warn_of_quantized(model)
     loaded = stream.load(partial(_load_model, engine, directory, config, mlx_dtype, stream.device))
-    logger.info("%s runs on %s, engine %s", name, stream.device, engine)
+    logger.info("%s runs on %s, engine %s", model, stream.device, engine)
     network = MlxNetwork(loaded, config, eos_id=settings.tokenizer.eos_id, stream=stream)
     return loaded_backend(spec, VoxtralEngine(network, settings))
 

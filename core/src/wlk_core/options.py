@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import difflib
+import inspect
 import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import attrs
+import msgspec
 
 from wlk_core.errors import OptionError
 from wlk_core.untrusted import printable, real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
 Scope = Literal["backend", "stream"]
+_Kind = type[str | int | float | bool]  # msgspec finds the field of an Option under the name `type`
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
+_NAME = re.compile("[a-z][a-z0-9-]*")  # of a backend or annotator
 _SURROGATE = re.compile("[\ud800-\udfff]")  # bytes that are not text
 _BOOLS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -29,35 +33,27 @@ _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}
 _ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # beside the options
 
 
-def check(
-    expected: str, accepts: Callable[[Any], object]
-) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """Return the validator of a field of a declaration; its ValueError names the field."""
-
-    def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not accepts(value):
-            raise ValueError(
-                f"{type(instance).__name__}: expected {attribute.name} as {expected}, "
-                f"got {shown(value)}"
-            )
-
-    return validate
+def as_tuple(values: Iterable[Any]) -> Any:
+    """Return a tuple of a collection; anything else as it is, which `check_fields` refuses."""
+    given: Any = values
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
 
 
-#: The validator of the name of a declaration.
-NAME = check("[a-z][a-z0-9-]*", re.compile("[a-z][a-z0-9-]*").fullmatch)
-_TEXT_BY_NAME = check(
-    "a mapping of non-empty strings",
-    lambda value: (
-        isinstance(value, Mapping)
-        and all(isinstance(text, str) and text for pair in value.items() for text in pair)
-    ),
-)
+def check_fields(declaration: Any, **types: Any) -> None:
+    """Raise ValueError, which names the field, where one is not of its type, or of *types*."""
+    # An Option is left for `PluginSpec` to check, because msgspec would make one of a dict.
+    names = {"Mapping": Mapping, "Option": Any}
+    declared = attrs.fields(attrs.resolve_types(type(declaration), localns=names))
+    for name, expected in (types or {each.name: each.type for each in declared}).items():
+        try:
+            msgspec.convert(getattr(declaration, name), expected)
+        except (msgspec.ValidationError, AttributeError) as error:  # of `keys` of a sequence
+            raise _wrong(declaration, name, inspect.formatannotation(expected)) from error
 
 
-def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a tuple; mypy infers no type of a field from the converter `tuple`."""
-    return tuple(values)
+def _wrong(declaration: Any, name: str, expected: str) -> ValueError:
+    kind, value = type(declaration).__name__, getattr(declaration, name)
+    return ValueError(f"{kind}: expected {name} as {expected}, got {shown(value)}")
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +61,7 @@ class Option:
     """One option of a backend."""
 
     name: str  #: what users type and the keyword of the Python call
-    type: type[str | int | float | bool] = str  #: None too where it is the default or "auto"
+    type: _Kind = str  #: None too where it is the default or "auto"
     default: Any = None  #: the value of an option that was left out
     #: The allowed values; empty for any.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
@@ -79,6 +75,13 @@ class Option:
     #: Names that it had earlier or has in other tools.  They are refused with a message that
     #: suggests `name`.
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        check_fields(self)
+        kind: Any = self.type
+        if kind not in {str, int, float, bool}:
+            raise _wrong(self, "type", "str, int, float or bool")
+        check_fields(self, default=kind | None, choices=tuple[kind, ...])
 
     @property
     def default_text(self) -> str:
@@ -132,10 +135,9 @@ class Option:
 class PluginSpec:
     """What the declarations of backends and of annotators have in common; constant data."""
 
-    name: str = attrs.field(validator=NAME)  #: what users type, also the name of the entry point
+    name: str  #: what users type, also the name of the entry point
     api: int  #: the plugin API that the declaration was written for, a literal number
-    #: One line.
-    summary: str = attrs.field(validator=check("a string", lambda text: isinstance(text, str)))
+    summary: str  #: one line
     #: The name of the loader, "package.module:function".  The registry imports it when a model is
     #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
     load: str
@@ -145,18 +147,23 @@ class PluginSpec:
     languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: Size aliases and what they stand for (a repository id, or a word such as "bundled"); other
     #: models are repository ids or local directories.
-    models: Mapping[str, str] = attrs.field(factory=dict, validator=_TEXT_BY_NAME)
-    #: The model that is loaded where none is named.
-    default_model: str | None = attrs.field(
-        default=None, validator=check("a string or None", lambda name: isinstance(name, str | None))
-    )
+    models: Mapping[str, str] = attrs.field(factory=dict)
+    default_model: str | None = None  #: the model that is loaded where none is named
     #: Glob patterns of the files of a model in its repository; empty for all of them.  Of
     #: alternatives, "this|that", the first that matches a file is taken, because some repositories
     #: have the weights in two formats.
     model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: The distributions needed at run time, which are looked up in package metadata, each with the
     #: command that installs it.
-    requires: Mapping[str, str] = attrs.field(factory=dict, validator=_TEXT_BY_NAME)
+    requires: Mapping[str, str] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        check_fields(self)
+        declared: Any = self.options
+        if not all(isinstance(option, Option) for option in declared):
+            raise _wrong(self, "options", "tuple[Option, ...]")
+        if not _NAME.fullmatch(self.name):
+            raise _wrong(self, "name", _NAME.pattern)
 
 
 class OptionValues(NamedTuple):
@@ -182,7 +189,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_options(
-    declared: Iterable[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
+    declared: Sequence[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
 ) -> dict[str, Any]:
     """
     Return the options of *scope* by name, *values* converted and defaults filled in.
@@ -190,7 +197,6 @@ def resolve_options(
     Raises OptionError for an unknown name, an option of the other scope or of another policy, or a
     value it does not take.
     """
-    declared = tuple(declared)
     known = {option.name: option for option in declared if option.scope == scope}
     other = {option.name: option for option in declared if option.scope != scope}
     for name in values:

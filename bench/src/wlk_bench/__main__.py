@@ -6,8 +6,6 @@ import sys
 
 from wlk_bench.cli import run_command
 
-__all__ = ["run"]
-
 
 def run() -> None:
     """Run the command and leave with its status."""

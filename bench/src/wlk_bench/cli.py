@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.runner import Progress
 
-__all__ = ["main", "run_command"]
-
 _PROGRAM = "wlk-bench"
 
 

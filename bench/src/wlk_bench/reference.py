@@ -9,8 +9,6 @@ import attrs
 
 from wlk_bench.errors import DataError
 
-__all__ = ["Reference", "ReferenceSegment", "ReferenceTurn", "ReferenceWord"]
-
 
 def _check_span(instance: Any, _attribute: object, end: float) -> None:
     sign = "<" if isinstance(instance, ReferenceTurn) else "<="  # a word may have no length

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.events import Event
 
-__all__ = ["Case", "call", "cases", "small_log"]
-
 
 @attrs.frozen
 class Case:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.timing import Delay
     from wlk_bench.scoring import SampleScore
 
-__all__ = ["summarise"]
-
 
 def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
     """

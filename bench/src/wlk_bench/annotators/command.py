@@ -13,8 +13,6 @@ import click
 from wlk_bench.errors import BenchError, DataError
 from wlk_bench.report import grid, print_table
 
-__all__ = ["ANNOTATOR_SCHEMA", "annotator"]
-
 ANNOTATOR_SCHEMA = "wlk-bench-annotator/1"
 #: By the kind of an annotator: the module that measures it, and what it needs of a recording.
 _MEASURES = {

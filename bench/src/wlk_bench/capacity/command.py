@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wlk_bench.capacity.measurement import PacedRun
     from wlk_bench.capacity.search import Capacity
 
-__all__ = ["CAPACITY_SCHEMA", "capacity"]
-
 CAPACITY_SCHEMA = "wlk-bench-capacity/2"
 _QUIET_CORES = 0.1  # that other processes use on a quiet machine
 _MILLI = 1000.0

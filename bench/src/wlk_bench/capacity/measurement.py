@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.scheduler import Attachment
 
-__all__ = ["Bench", "CpuClock", "PacedRun", "open_bench"]
-
 _POLL_SECONDS = 0.02
 _MIN_STREAMS = 8  # that share the machine while its throughput is measured
 _MAX_CLIPS = 32  # that streams take in turn

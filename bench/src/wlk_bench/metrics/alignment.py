@@ -12,8 +12,6 @@ from wlk_bench.metrics.normalise import match_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["WordAlignment", "align_words"]
-
 
 @attrs.frozen
 class WordAlignment:

@@ -13,14 +13,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.events import EventLog, TimedText
 
-__all__ = [
-    "EmittedWord",
-    "Screen",
-    "committed_words",
-    "screens",
-    "transcript",
-]
-
 
 @attrs.frozen
 class EmittedWord:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.emitted import EmittedWord
     from wlk_bench.reference import Reference
 
-__all__ = ["Lagging", "laal", "long_yaal", "source_laal", "yaal"]
-
 
 @attrs.frozen(kw_only=True)
 class Lagging:

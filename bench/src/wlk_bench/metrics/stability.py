@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.emitted import EmittedWord, Screen
     from wlk_bench.reference import Reference
 
-__all__ = ["Erasure", "erasure", "hold_back", "missing_at_flushes"]
-
 
 @attrs.frozen
 class Erasure:

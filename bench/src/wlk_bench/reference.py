@@ -59,7 +59,3 @@ class Reference:
     text: str
     words: tuple[ReferenceWord, ...] = ()
     segments: tuple[ReferenceSegment, ...] = ()
-
-    def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
-        """Return the segments, or the whole stream as one."""
-        return self.segments or (ReferenceSegment(self.text, 0.0, audio_seconds),)

@@ -12,19 +12,6 @@ from wlk_core import BackendUnavailable
 BROKEN = "import not_a_module\n"
 
 
-def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> None:
-    """The error for a broken plugin has the reason and the command that removes the plugin."""
-    site.install("wlk-broken", ["broken"], BROKEN)
-
-    with pytest.raises(BackendUnavailable) as caught:
-        site.registry().spec("broken")
-
-    assert str(caught.value) == (
-        "backend broken cannot be used: No module named 'not_a_module'; update it with: pip "
-        "install --upgrade wlk-broken, or remove it with: pip uninstall wlk-broken"
-    )
-
-
 def test_strict_mode_raises_what_the_plugin_raised(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +32,10 @@ def test_strict_mode_raises_what_the_plugin_raised(
             "wlk_backends returns a backend, got namespace(kind='backend')",
         ),
         (
+            "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",
+            "wlk_diarizers returns a diarizer, got BackendSpec(",
+        ),
+        (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
             "RuntimeError: first second",
         ),
@@ -56,7 +47,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("import pytest\npytest.skip('no device', allow_module_level=True)\n", "Skipped: no"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
     ],
-    ids=["no hook", "not a spec", "raising", "bad name", "exit", "skip", "unknown argument"],
+    ids=["no hook", "no spec", "other kind", "raising", "bad name", "exit", "skip", "argument"],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     site: Any, code: str, error: str

@@ -14,13 +14,13 @@ _TEXTS = (None, 3, "en", b"en", [3], [None], [["en"]])
 _TEXT_BY_NAME = (None, 3, "x", ["x"], range(3), {"a": 1}, {1: "a"}, {"a": None}, {"a": ["b"]})
 WRONG: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("name", "summary", "load", "help"), _TEXT),
-    **dict.fromkeys(("languages", "policies", "model_files", "former_names"), _TEXTS),
+    **dict.fromkeys(("languages", "policies", "model_files"), _TEXTS),
     **dict.fromkeys(("models", "requires", "deviations"), _TEXT_BY_NAME),
     **dict.fromkeys(("thread_affinity", "scope", "kind"), (None, 3, "odd", ["any"], [["any"]])),
     **dict.fromkeys(("max_concurrent_calls", "preference"), ("1", 1.5, True, [1])),
     **dict.fromkeys(("max_delay", "minimum", "maximum"), ("1", True, [1.0])),
     "api": (None, "1", 1.5, True, [1]),
-    "digit_models": _TEXTS,
+    **dict.fromkeys(("digit_models", "former_names"), _TEXTS),
     "default_model": _TEXT[1:],
     "options": (None, 3, "x", ["x"], [None], [{"name": "x"}], [[Option(name="x")]]),
     "bounds": (None, 3, "x", ["x"], {"a": "b"}, {1: 1.0}, {"a": None}),

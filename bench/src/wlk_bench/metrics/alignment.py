@@ -25,11 +25,6 @@ class WordAlignment:
     equal: tuple[tuple[int, int], ...]
     substituted: tuple[tuple[int, int], ...]
 
-    @property
-    def partners(self) -> dict[int, int]:
-        """The hypothesis index of every reference word that has one."""
-        return dict(sorted([*self.equal, *self.substituted]))
-
 
 def align_words(reference: Sequence[str], hypothesis: Sequence[str]) -> WordAlignment:
     """

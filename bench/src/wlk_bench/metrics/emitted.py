@@ -44,7 +44,7 @@ def committed_words(log: EventLog, unit: str = "word") -> tuple[EmittedWord, ...
     return tuple(joiner.words)
 
 
-@attrs.define
+@attrs.frozen
 class Screen:
     """
     The text on the screen after a chunk in which it changed.
@@ -56,11 +56,6 @@ class Screen:
     wall: float
     base: int
     tail: tuple[EmittedWord, ...]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of the tail."""
-        return tuple(word.text for word in self.tail)
 
 
 def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:

@@ -28,11 +28,6 @@ class Tick:
     busy: float
     lateness: float
 
-    @property
-    def rtf(self) -> float:
-        """Seconds of work per second of audio."""
-        return self.busy / self.seconds
-
 
 @attrs.frozen(kw_only=True)
 class RealTime:

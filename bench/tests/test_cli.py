@@ -83,7 +83,7 @@ def test_a_missing_folder_of_the_output_is_refused_before_the_work(command, caps
     """One line names the folder."""
     assert 2 == run_command([*command, "--output", "absent/x.json"])
     assert capsys.readouterr().err == (
-        "wlk-bench: invalid value for '--output': there is no directory absent "
+        "wlk-bench: invalid value for '--output': there is no directory absent that can be written "
         f"(see: wlk-bench {command[0]} --help)\n"
     )
 

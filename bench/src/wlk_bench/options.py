@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,15 +15,15 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class _NewFile(click.Path):
-    """A file that is written after the work: a folder that does not exist is an error before it."""
+    """A file that is written after the work: a folder that takes none is an error before it."""
 
     def convert(self, value: Any, *context: Any) -> Path:
         path = Path(super().convert(value, *context))  # type: ignore[arg-type]  # no bytes
-        if not path.parent.is_dir():
-            self.fail(f"there is no directory {path.parent}", *context)
+        if not os.access(path.parent, os.W_OK):
+            self.fail(f"there is no directory {path.parent} that can be written", *context)
         return path
 
 
 def output_option(**attributes: Any) -> Callable[[F], F]:
     """Return the option --output of a file."""
-    return click.option("--output", type=_NewFile(dir_okay=False), **attributes)
+    return click.option("--output", type=_NewFile(dir_okay=False, writable=True), **attributes)

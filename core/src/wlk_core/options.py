@@ -7,10 +7,10 @@ import difflib
 import inspect
 import math
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import attrs
-import msgspec
 
 from wlk_core.errors import OptionError
 from wlk_core.untrusted import printable, real_number, shown
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Scope = Literal["backend", "stream"]
-_Kind = type[str | int | float | bool]  # msgspec finds the field of an Option under the name `type`
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
@@ -41,19 +40,28 @@ def as_tuple(values: Iterable[Any]) -> Any:
 
 def check_fields(declaration: Any, **types: Any) -> None:
     """Raise ValueError, which names the field, where one is not of its type, or of *types*."""
-    # An Option is left for `PluginSpec` to check, because msgspec would make one of a dict.
-    names = {"Mapping": Mapping, "Option": Any}
-    declared = attrs.fields(attrs.resolve_types(type(declaration), localns=names))
-    for name, expected in (types or {each.name: each.type for each in declared}).items():
-        try:
-            msgspec.convert(getattr(declaration, name), expected)
-        except (msgspec.ValidationError, AttributeError) as error:  # of `keys` of a sequence
-            raise _wrong(declaration, name, inspect.formatannotation(expected)) from error
+    kind = attrs.resolve_types(type(declaration), localns={"Mapping": Mapping})
+    for name, expected in (types or {each.name: each.type for each in attrs.fields(kind)}).items():
+        value = getattr(declaration, name)
+        if not _fits(value, expected):
+            text = inspect.formatannotation(expected)
+            raise ValueError(f"{kind.__name__}: expected {name} as {text}, got {shown(value)}")
 
 
-def _wrong(declaration: Any, name: str, expected: str) -> ValueError:
-    kind, value = type(declaration).__name__, getattr(declaration, name)
-    return ValueError(f"{kind}: expected {name} as {expected}, got {shown(value)}")
+def _fits(value: Any, expected: Any) -> bool:
+    """Return whether a value, and each that it holds, is of the type that is annotated."""
+    kind, parts = get_origin(expected), get_args(expected)
+    if kind is UnionType:
+        return any(_fits(value, part) for part in parts)
+    if kind is Mapping:
+        return isinstance(value, kind) and all(all(map(_fits, p, parts)) for p in value.items())
+    if kind in {tuple, frozenset}:  # of which `as_tuple` has made a tuple
+        return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
+    if kind in {Literal, type}:
+        return value in (get_args(parts[0]) or parts)
+    if expected is Any or isinstance(value, bool):
+        return expected in {Any, bool}
+    return isinstance(value, int | float if expected is float else expected)
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +69,7 @@ class Option:
     """One option of a backend."""
 
     name: str  #: what users type and the keyword of the Python call
-    type: _Kind = str  #: None too where it is the default or "auto"
+    type: type[str | int | float | bool] = str  #: None too where it is the default or "auto"
     default: Any = None  #: the value of an option that was left out
     #: The allowed values; empty for any.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
@@ -78,10 +86,7 @@ class Option:
 
     def __attrs_post_init__(self) -> None:
         check_fields(self)
-        kind: Any = self.type
-        if kind not in {str, int, float, bool}:
-            raise _wrong(self, "type", "str, int, float or bool")
-        check_fields(self, default=kind | None, choices=tuple[kind, ...])
+        check_fields(self, default=self.type | None, choices=GenericAlias(tuple, (self.type, ...)))
 
     @property
     def default_text(self) -> str:
@@ -159,11 +164,9 @@ class PluginSpec:
 
     def __attrs_post_init__(self) -> None:
         check_fields(self)
-        declared: Any = self.options
-        if not all(isinstance(option, Option) for option in declared):
-            raise _wrong(self, "options", "tuple[Option, ...]")
         if not _NAME.fullmatch(self.name):
-            raise _wrong(self, "name", _NAME.pattern)
+            kind = type(self).__name__
+            raise ValueError(f"{kind}: expected name as {_NAME.pattern}, got {shown(self.name)}")
 
 
 class OptionValues(NamedTuple):

@@ -95,16 +95,14 @@ class Registry:
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
 
-    def load_command(self, name: str) -> Any:
-        """Import the click command *name*, None where no plugin offers it; raises as `spec`."""
-        import click  # noqa: PLC0415 -- only a command line needs it
-
+    def load_command(self, name: str, kind: type) -> Any:
+        """Import the command *name*, a *kind*; None where no plugin offers it; raises as `spec`."""
         found = [found for found in self._found if name in found[0].commands]
         if not found:
             return None
         info, point = _only("command", name, found)
         try:
-            return _member(point.load(), name, "a click command", click.Command)
+            return _member(point.load(), name, "a command", kind)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:  # as in `_load`
@@ -298,8 +296,7 @@ def load_backend(
 def known_plugins(kind: str) -> dict[str, str]:
     """Return what this project offers of a kind, and the command that installs each."""
     text = Path(__file__).with_name("known_plugins.json").read_text(encoding="utf-8")
-    known: dict[str, dict[str, str]] = json.loads(text)
-    return known.get(kind, {})
+    return dict(json.loads(text).get(kind, {}))
 
 
 def no_backend() -> str:

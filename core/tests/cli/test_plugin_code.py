@@ -77,8 +77,8 @@ def test_the_help_leaves_out_what_other_distributions_declare(tmp_path, monkeypa
     [
         ("import not_a_module\n", "No module named 'not_a_module'"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
-        (GREETING.replace("greet(", "other("), "expected a click command 'greet' in "),
-        ("def greet():\n    pass\n", "expected a click command 'greet' in "),
+        (GREETING.replace("greet(", "other("), "expected a command 'greet' in "),
+        ("def greet():\n    pass\n", "expected a command 'greet' in "),
     ],
     ids=["import", "exit", "name", "function"],
 )

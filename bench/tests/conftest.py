@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import json
 import random
 import struct
@@ -11,26 +12,22 @@ import numpy as np
 import pytest
 
 from wlk_bench import config as config_module
+from wlk_bench.cli import main
 from wlk_bench.data import Dataset, Sample
-from wlk_bench.events import (
-    AudioIn,
-    Commit,
-    End,
-    EventLog,
-    Header,
-    HypothesisShown,
-    TimedText,
-)
+from wlk_bench.events import AudioIn, Commit, End, EventLog, Header, HypothesisShown, TimedText
 from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
 from wlk_bench.selftest import call
 from wlk_conformance.scripted import DIGIT_WORDS, SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, script_words
+from wlk_core.cli.main import execute
 from wlk_core.errors import BackendUnavailable
 
 # The same examples everywhere, and no deadline on a machine that is shared.
 steady = settings(deadline=None, max_examples=50, derandomize=True)
 
 VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "hour", "tour", "no."]
+
+run_command = partial(execute, command=main, name="wlk-bench")
 
 
 class Shelf:

@@ -12,7 +12,6 @@ from wlk_bench.annotators.playing import play
 from wlk_bench.annotators.speakers import diarization_errors
 from wlk_bench.annotators.speakers import figures as of_speakers
 from wlk_bench.annotators.turns import figures as of_turns
-from wlk_bench.cli import run_command
 from wlk_bench.data import Sample
 from wlk_bench.recorder import Clock
 from wlk_bench.reference import Reference, ReferenceTurn, ReferenceWord
@@ -21,7 +20,7 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.processor import WorkCounters
 from wlk_core.tokens import SpeakerSpan, TranslatedText
 
-from .conftest import write_wav
+from .conftest import run_command, write_wav
 
 A, B = ReferenceTurn("ann", 0.0, 4.0), ReferenceTurn("bo", 4.0, 8.0)
 
@@ -298,12 +297,3 @@ def test_what_cannot_be_measured_is_one_line(name, fields, message, tmp_path, ca
     assert 1 == run_command(["annotator", name, str(manifest_of(tmp_path, **fields))])
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
-
-
-def test_a_missing_folder_of_the_report_is_refused_before_the_work(tmp_path, capsys, offered):
-    """One line names it, and no annotator is loaded."""
-    manifest = manifest_of(tmp_path, turns=[["ann", 0.0, 1.0]])
-
-    assert 2 == run_command(["annotator", "who", str(manifest), "--output", "absent/x.json"])
-    assert "--output absent/x.json: there is no directory absent" in capsys.readouterr().err
-    assert {} == offered

@@ -12,13 +12,12 @@ from wlk_bench.capacity import search as search_module
 from wlk_bench.capacity.measurement import Bench, PacedRun
 from wlk_bench.capacity.search import search
 from wlk_bench.capacity.timed_session import TimedSession
-from wlk_bench.cli import run_command
 from wlk_bench.errors import CapacityError
 from wlk_conformance import EngineFaults
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core import BackendError
 
-from .conftest import coded_manifest, coded_sample
+from .conftest import coded_manifest, coded_sample, run_command
 
 
 def run_of(sessions, late, *, others=None):
@@ -195,7 +194,7 @@ def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
         (["--p99", "-1"], 2, "expected 0 or more, got -1"),
         (["--cores", "100000"], 1, "expected --cores of at most"),
         (["--data", "music"], 1, "expected --data digits"),
-        (["--option", "colour=red"], 1, "colour"),
+        (["--option", "colour=red"], 2, "colour"),
     ],
 )
 @pytest.mark.usefixtures("scripted")

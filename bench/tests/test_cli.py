@@ -5,10 +5,9 @@ import sys
 import pytest
 
 from wlk_bench import plots
-from wlk_bench.cli import run_command
 from wlk_bench.results import read_result
 
-from .conftest import coded_manifest
+from .conftest import coded_manifest, run_command
 
 pytestmark = pytest.mark.usefixtures("scripted")
 
@@ -67,13 +66,26 @@ def test_plot_draws_several_results_and_marks_what_is_not_comparable(tmp_path):
     _, b = run(tmp_path, "b", "--normaliser", "english")
 
     status = run_command(["plot", str(a), str(b), "--output", str(tmp_path / "x.png")])
+    wrong = run_command(["plot", str(a), "--output", str(tmp_path / "x.pgn")])
     figure = plots.draw([read_result(a), read_result(b)])
 
-    assert status == 0
+    assert (0, 2) == (status, wrong)
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert any("not comparable: normaliser basic and english" in name for name in names)
     assert not all("not comparable" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    "command", [["plot", "."], ["capacity", "scripted"], ["annotator", "who", "."]], ids=" ".join
+)
+def test_a_missing_folder_of_the_output_is_refused_before_the_work(command, capsys):
+    """One line names the folder."""
+    assert 2 == run_command([*command, "--output", "absent/x.json"])
+    assert capsys.readouterr().err == (
+        "wlk-bench: invalid value for '--output': there is no directory absent that can be written "
+        f"(see: wlk-bench {command[0]} --help)\n"
+    )
 
 
 def test_the_selftest_passes(capsys):
@@ -102,12 +114,12 @@ def test_a_wrong_metric_fails_the_selftest(capsys, monkeypatch):
     ("arguments", "status"),
     [
         (["run", "scripted"], 2),
-        (["run", "scripted", "--output", "x", "--option", "colour"], 1),
+        (["run", "scripted", "--output", "x", "--option", "colour"], 2),
         ([], 2),
         (["dance"], 2),
         (["compare", "nowhere", "nowhere"], 2),
         (["run", "scripted", "--output", "x", "--data", "music"], 1),
-        (["run", "scripted", "--output", "x", "--policy", "guess"], 1),
+        (["run", "scripted", "--output", "x", "--policy", "guess"], 2),
         (["--help"], 0),
         (["--version"], 0),
     ],

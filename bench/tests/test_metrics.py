@@ -92,7 +92,7 @@ def test_screens_are_the_texts_that_were_displayed(seed):
 
     shown, found = [], []
     for screen in screens(log):
-        shown[screen.base :] = screen.texts
+        shown[screen.base :] = [word.text for word in screen.tail]
         found.append(list(shown))
 
     assert expected == found

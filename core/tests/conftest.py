@@ -16,7 +16,7 @@ from wlk_core.registry import Registry
 _HEAD = """
 from types import SimpleNamespace
 
-from wlk_core.plugins import BackendSpec, Option, hookimpl
+from wlk_core.plugins import AnnotatorSpec, BackendSpec, Option, hookimpl
 
 def spec(name, **more):
     declared = {"name": name, "api": 1, "summary": "a toy", "load": f"{__name__}:load", **more}

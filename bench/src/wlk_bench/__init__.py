@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wlk_bench.errors import (
     BenchError,
     CapacityError,
@@ -30,12 +28,3 @@ __all__ = [
     "read_log",
     "write_log",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Look the version up on first use."""
-    if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 -- costs 20 ms, rarely needed
-
-        return version("wlk-bench")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,17 +1,14 @@
-"""Make ``python -m wlk_bench`` the command."""
+"""The command ``wlk-bench``, also as ``python -m wlk_bench``."""
 
 from __future__ import annotations
 
-import sys
-
-from wlk_bench.cli import run_command
-
-__all__ = ["run"]
+from wlk_bench.cli import main
+from wlk_core.cli.main import run_program
 
 
 def run() -> None:
-    """Run the command and leave with its status."""
-    sys.exit(run_command())
+    """Run the command as the program ``wlk-bench`` and exit with its status."""
+    run_program(main, "wlk-bench")
 
 
 if __name__ == "__main__":

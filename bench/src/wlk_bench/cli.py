@@ -11,34 +11,14 @@ import click
 from wlk_bench.annotators.command import annotator
 from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
+from wlk_bench.options import output_option
 from wlk_bench.report import comparison_rows, grid, print_table, rows, title
-from wlk_core.cli.terminal import print_error, usage_line
-from wlk_core.errors import WLKError
+from wlk_core.cli.options import pairs_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from wlk_bench.runner import Progress
-
-__all__ = ["main", "run_command"]
-
-_PROGRAM = "wlk-bench"
-
-
-def run_command(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 done, 1 something failed, 2 usage."""
-    try:
-        status = main.main(args=arguments, prog_name=_PROGRAM, standalone_mode=False)
-    except click.UsageError as error:
-        print_error(usage_line(error), _PROGRAM)
-        return error.exit_code
-    except click.Abort:
-        click.echo("interrupted; the same command continues the run", err=True)
-        return 1
-    except (WLKError, OSError) as error:
-        print_error(error, _PROGRAM)
-        return 1
-    return int(status or 0)
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,13 +31,7 @@ def main() -> None:
 @click.argument("backend")
 @click.option("--model", help="Size alias, repository id or local directory.")
 @click.option("--policy", help="The policy that decides which text is final.")
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the backend or its streams; may be repeated.",
-)
+@pairs_option("--option", "options", "An option of the backend or its streams")
 @click.option("--language", help="Code the streams are forced to; by default that of the data set.")
 @click.option(
     "--task",
@@ -89,13 +63,14 @@ def main() -> None:
     show_default=True,
     help="Audio given at a time.",
 )
-@click.option("--realtime", is_flag=True, help="Give chunks when they would be spoken.")
+@click.option("--realtime", "is_paced", is_flag=True, help="Give chunks when they would be spoken.")
 @click.option("--streams", type=int, default=1, show_default=True, help="Streams at a time.")
 @click.option(
     "--pauses", is_flag=True, help="Report the gaps of chapters as silences instead of zeros."
 )
 @click.option(
     "--normaliser",
+    "normaliser_name",
     type=click.Choice(NORMALISERS),
     help="Text normaliser; by default basic for digits and manifests, english for LibriSpeech.",
 )
@@ -114,9 +89,7 @@ def run(
     mode: Any,
     limit: int | None,
     output: Path,
-    realtime: bool,
     pauses: bool,
-    normaliser: str | None,
     **conditions: Any,
 ) -> None:
     """Measure BACKEND; an interrupted run is continued."""
@@ -127,14 +100,7 @@ def run(
     if policy is not None:
         options = (*options, f"policy={policy}")
     dataset = load_dataset(data, mode=mode, limit=limit, reports_pauses=pauses)
-    config, spec = prepare(
-        dataset,
-        backend,
-        options=options,
-        is_paced=realtime,
-        normaliser_name=normaliser,
-        **conditions,
-    )
+    config, spec = prepare(dataset, backend, options=options, **conditions)
     result = run_benchmark(
         dataset, config, lambda: load(config, spec), output, observe=_progress(sys.stderr.isatty())
     )
@@ -156,14 +122,17 @@ def compare(a: Path, b: Path) -> None:
 
 @main.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
+@output_option(required=True)
 def plot(files: tuple[Path, ...], output: Path) -> None:
     """Draw results: error against cost, latency, cost over the stream."""
     from wlk_bench.plots import draw  # noqa: PLC0415 -- brings numpy
     from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
     figure = draw([read_result(file) for file in files])
-    figure.savefig(output, dpi=180, bbox_inches="tight")
+    try:
+        figure.savefig(output, dpi=180, bbox_inches="tight")
+    except ValueError as error:  # the suffix is of no format
+        raise click.BadParameter(str(error), param_hint="--output") from error
     click.echo(str(output))
 
 

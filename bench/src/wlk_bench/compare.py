@@ -13,8 +13,6 @@ from wlk_bench.metrics.statistics import paired_difference
 if TYPE_CHECKING:
     from wlk_bench.metrics.statistics import PairedDifference
 
-__all__ = ["Comparison", "compare", "differences"]
-
 _MEANING = ("data", "mode", "normaliser", "unit", "task")  # without them a rate means nothing
 
 

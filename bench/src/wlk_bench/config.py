@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from wlk_bench.data import Dataset
     from wlk_core.backend import Backend, BackendSpec
 
-__all__ = ["RunConfig", "load", "prepare"]
-
 
 @attrs.frozen(kw_only=True)
 class RunConfig:

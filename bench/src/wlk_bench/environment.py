@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["describe_platform", "detect_versions", "machine_cpu_seconds", "resident_bytes"]
-
 _STAT = Path("/proc/stat")
 _STATM = Path("/proc/self/statm")
 _CPUINFO = Path("/proc/cpuinfo")

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from wlk_core.errors import WLKError
 
-__all__ = [
-    "BenchError",
-    "CapacityError",
-    "DataError",
-    "LogError",
-    "NotComparable",
-    "ResultError",
-]
-
 
 class BenchError(WLKError):
     """Anything wlk-bench raises on purpose."""

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = [
-    "FLUSHES",
-    "SCHEMA",
-    "AudioIn",
-    "Call",
-    "Commit",
-    "End",
-    "Event",
-    "EventLog",
-    "Header",
-    "HypothesisShown",
-    "TimedText",
-    "read_log",
-    "write_log",
-]
-
 _T = TypeVar("_T")
 
 SCHEMA = "wlk-bench/1"  #: in the first line of a log; a change of meaning gets a new number

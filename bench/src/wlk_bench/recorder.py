@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor, StreamStats
     from wlk_core.tokens import ASRToken, Emission
 
-__all__ = ["Clock", "Pause", "record_stream"]
-
 
 @attrs.frozen
 class Pause:

@@ -9,8 +9,6 @@ import attrs
 
 from wlk_bench.errors import DataError
 
-__all__ = ["Reference", "ReferenceSegment", "ReferenceTurn", "ReferenceWord"]
-
 
 def _check_span(instance: Any, _attribute: object, end: float) -> None:
     sign = "<" if isinstance(instance, ReferenceTurn) else "<="  # a word may have no length
@@ -61,7 +59,3 @@ class Reference:
     text: str
     words: tuple[ReferenceWord, ...] = ()
     segments: tuple[ReferenceSegment, ...] = ()
-
-    def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
-        """Return the segments, or the whole stream as one."""
-        return self.segments or (ReferenceSegment(self.text, 0.0, audio_seconds),)

@@ -12,18 +12,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.compare import Comparison
 
-__all__ = [
-    "comparison_rows",
-    "describe",
-    "grid",
-    "markdown",
-    "markdown_table",
-    "percent",
-    "print_table",
-    "rows",
-    "title",
-]
-
 _MILLI = 1000.0
 _FILE_WIDTH = 160
 

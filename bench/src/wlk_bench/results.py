@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wlk_bench.config import RunConfig
     from wlk_bench.scoring import SampleScore
 
-__all__ = ["RESULT_SCHEMA", "WORST", "build_result", "read_result"]
-
 RESULT_SCHEMA = "wlk-bench-result/1"
 WORST = 10  #: samples with the most errors that are shown with their texts
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wlk_bench.scoring import SampleScore
     from wlk_core.backend import Backend
 
-__all__ = ["Progress", "run_benchmark"]
-
 
 @attrs.frozen(kw_only=True)
 class Progress:

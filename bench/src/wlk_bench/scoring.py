@@ -33,8 +33,6 @@ from wlk_bench.metrics.work import (
 if TYPE_CHECKING:
     from wlk_bench.events import EventLog
 
-__all__ = ["SampleScore", "score"]
-
 
 @attrs.frozen(kw_only=True)
 class SampleScore:

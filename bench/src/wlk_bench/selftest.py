@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.events import Event
 
-__all__ = ["Case", "call", "cases", "small_log"]
-
 
 @attrs.frozen
 class Case:
@@ -38,13 +36,12 @@ class Case:
     reason: str
     expected: object
     found: object
-    tolerance: float = 1e-9
 
     @property
     def is_right(self) -> bool:
         """Whether both values agree."""
         if isinstance(self.expected, float) and isinstance(self.found, (float, int)):
-            return math.isclose(self.expected, self.found, rel_tol=0, abs_tol=self.tolerance)
+            return math.isclose(self.expected, self.found, rel_tol=0, abs_tol=1e-9)
         return self.expected == self.found
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.timing import Delay
     from wlk_bench.scoring import SampleScore
 
-__all__ = ["summarise"]
-
 
 def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
     """
@@ -88,7 +86,7 @@ def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "rtf": busy / audio if audio else None,
         "speed": audio / busy if busy else None,
         "busy_seconds": busy,
-        "tick_rtf": _distribution(tick.rtf for tick in ticks),
+        "tick_rtf": _distribution(tick.busy / tick.seconds for tick in ticks),
         "lateness": _distribution(tick.lateness for tick in ticks),
         # 95 of 100 ticks end before the next chunk is due.
         "keeps_up": None if relative is None else relative.p95 <= 1.0,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import attrs
 
 from wlk_core.errors import OptionError
-from wlk_core.options import Option, OptionValues, PluginSpec, as_tuple, check, resolve_options
+from wlk_core.options import Option, OptionValues, PluginSpec, as_tuple, resolve_options
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from wlk_core.processor import OnlineProcessor
 
@@ -31,7 +31,6 @@ Capability = Literal[
     "batching",
     "bounded-state",
 ]
-CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
 
 
 class Backend(Protocol):
@@ -77,22 +76,14 @@ class Backend(Protocol):
     def __exit__(self, *_exception: object) -> None: ...
 
 
-def _as_frozenset(values: Iterable[str]) -> frozenset[str]:
-    return frozenset(values)
-
-
 @attrs.frozen(kw_only=True)
 class BackendSpec(PluginSpec):
     """A backend as its plugin declares it."""
 
     kind: ClassVar = "backend"
 
-    #: What the streams can do, see CAPABILITIES.
-    capabilities: frozenset[str] = attrs.field(
-        default=frozenset(),
-        converter=_as_frozenset,
-        validator=check(f"some of {', '.join(sorted(CAPABILITIES))}", CAPABILITIES.issuperset),
-    )
+    #: What the streams can do, see Capability.
+    capabilities: frozenset[Capability] = attrs.field(default=frozenset(), converter=as_tuple)
     #: The values of the stream option `policy`, the default first.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: Seconds after which audio is committed or visible in the hypothesis, with the policies for
@@ -115,11 +106,11 @@ class BackendSpec(PluginSpec):
     deviations: Mapping[str, str] = attrs.field(factory=dict)
     #: Which installed backend is the default: the highest on this platform.  None for a backend
     #: that is used only when it is named: sending audio away must never be a fallback.
-    preference: int | None = attrs.field(
-        default=0, validator=check("a number or None", lambda value: isinstance(value or 0, int))
-    )
+    preference: int | None = 0
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        object.__setattr__(self, "capabilities", frozenset(self.capabilities))
         names = [option.name for option in self.options]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import difflib
+import inspect
 import math
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 import attrs
 
@@ -14,12 +16,13 @@ from wlk_core.errors import OptionError
 from wlk_core.untrusted import printable, real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
 Scope = Literal["backend", "stream"]
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
+_NAME = re.compile("[a-z][a-z0-9-]*")  # of a backend or annotator
 _SURROGATE = re.compile("[\ud800-\udfff]")  # bytes that are not text
 _BOOLS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -29,35 +32,36 @@ _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}
 _ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # beside the options
 
 
-def check(
-    expected: str, accepts: Callable[[Any], object]
-) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    """Return the validator of a field of a declaration; its ValueError names the field."""
-
-    def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not accepts(value):
-            raise ValueError(
-                f"{type(instance).__name__}: expected {attribute.name} as {expected}, "
-                f"got {shown(value)}"
-            )
-
-    return validate
+def as_tuple(values: Iterable[Any]) -> Any:
+    """Return a tuple of a collection; anything else as it is, which `check_fields` refuses."""
+    given: Any = values
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
 
 
-#: The validator of the name of a declaration.
-NAME = check("[a-z][a-z0-9-]*", re.compile("[a-z][a-z0-9-]*").fullmatch)
-_TEXT_BY_NAME = check(
-    "a mapping of non-empty strings",
-    lambda value: (
-        isinstance(value, Mapping)
-        and all(isinstance(text, str) and text for pair in value.items() for text in pair)
-    ),
-)
+def check_fields(declaration: Any, **types: Any) -> None:
+    """Raise ValueError, which names the field, where one is not of its type, or of *types*."""
+    kind = attrs.resolve_types(type(declaration), localns={"Mapping": Mapping})
+    for name, expected in (types or {each.name: each.type for each in attrs.fields(kind)}).items():
+        value = getattr(declaration, name)
+        if not _fits(value, expected):
+            text = inspect.formatannotation(expected)
+            raise ValueError(f"{kind.__name__}: expected {name} as {text}, got {shown(value)}")
 
 
-def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a tuple; mypy infers no type of a field from the converter `tuple`."""
-    return tuple(values)
+def _fits(value: Any, expected: Any) -> bool:
+    """Return whether a value, and each that it holds, is of the type that is annotated."""
+    kind, parts = get_origin(expected), get_args(expected)
+    if kind is UnionType:
+        return any(_fits(value, part) for part in parts)
+    if kind is Mapping:
+        return isinstance(value, kind) and all(all(map(_fits, p, parts)) for p in value.items())
+    if kind in {tuple, frozenset}:  # of which `as_tuple` has made a tuple
+        return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
+    if kind in {Literal, type}:
+        return value in (get_args(parts[0]) or parts)
+    if expected is Any or isinstance(value, bool):
+        return expected in {Any, bool}
+    return isinstance(value, int | float if expected is float else expected)
 
 
 @attrs.frozen(kw_only=True)
@@ -79,6 +83,10 @@ class Option:
     #: Names that it had earlier or has in other tools.  They are refused with a message that
     #: suggests `name`.
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        check_fields(self)
+        check_fields(self, default=self.type | None, choices=GenericAlias(tuple, (self.type, ...)))
 
     @property
     def default_text(self) -> str:
@@ -132,10 +140,9 @@ class Option:
 class PluginSpec:
     """What the declarations of backends and of annotators have in common; constant data."""
 
-    name: str = attrs.field(validator=NAME)  #: what users type, also the name of the entry point
+    name: str  #: what users type, also the name of the entry point
     api: int  #: the plugin API that the declaration was written for, a literal number
-    #: One line.
-    summary: str = attrs.field(validator=check("a string", lambda text: isinstance(text, str)))
+    summary: str  #: one line
     #: The name of the loader, "package.module:function".  The registry imports it when a model is
     #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
     load: str
@@ -145,18 +152,21 @@ class PluginSpec:
     languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: Size aliases and what they stand for (a repository id, or a word such as "bundled"); other
     #: models are repository ids or local directories.
-    models: Mapping[str, str] = attrs.field(factory=dict, validator=_TEXT_BY_NAME)
-    #: The model that is loaded where none is named.
-    default_model: str | None = attrs.field(
-        default=None, validator=check("a string or None", lambda name: isinstance(name, str | None))
-    )
+    models: Mapping[str, str] = attrs.field(factory=dict)
+    default_model: str | None = None  #: the model that is loaded where none is named
     #: Glob patterns of the files of a model in its repository; empty for all of them.  Of
     #: alternatives, "this|that", the first that matches a file is taken, because some repositories
     #: have the weights in two formats.
     model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: The distributions needed at run time, which are looked up in package metadata, each with the
     #: command that installs it.
-    requires: Mapping[str, str] = attrs.field(factory=dict, validator=_TEXT_BY_NAME)
+    requires: Mapping[str, str] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        check_fields(self)
+        if not _NAME.fullmatch(self.name):
+            kind = type(self).__name__
+            raise ValueError(f"{kind}: expected name as {_NAME.pattern}, got {shown(self.name)}")
 
 
 class OptionValues(NamedTuple):
@@ -182,7 +192,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_options(
-    declared: Iterable[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
+    declared: Sequence[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
 ) -> dict[str, Any]:
     """
     Return the options of *scope* by name, *values* converted and defaults filled in.
@@ -190,7 +200,6 @@ def resolve_options(
     Raises OptionError for an unknown name, an option of the other scope or of another policy, or a
     value it does not take.
     """
-    declared = tuple(declared)
     known = {option.name: option for option in declared if option.scope == scope}
     other = {option.name: option for option in declared if option.scope != scope}
     for name in values:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import redirect_stdout
 import difflib
 import importlib
 from importlib import metadata
 from itertools import chain
+import json
 import os
 from pathlib import Path
 import sys
@@ -19,7 +21,7 @@ import pluggy
 
 from wlk_core import hookspecs
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
-from wlk_core.options import resolve_options
+from wlk_core.options import PluginSpec, resolve_options
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
@@ -93,14 +95,14 @@ class Registry:
         self._found = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
 
-    def load_command(self, name: str) -> Any:
-        """Import the click command *name*, None where no plugin offers it; raises as `spec`."""
+    def load_command(self, name: str, kind: type) -> Any:
+        """Import the command *name*, a *kind*; None where no plugin offers it; raises as `spec`."""
         found = [found for found in self._found if name in found[0].commands]
         if not found:
             return None
         info, point = _only("command", name, found)
         try:
-            return getattr(point.load(), name)
+            return _member(point.load(), name, "a command", kind)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:  # as in `_load`
@@ -206,8 +208,10 @@ class Registry:
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
         if ref is not None and not (isinstance(ref, str) and ref):
             raise OptionError(f"a model is a name or a path, got {shown(model)}")
+        module, _, function = spec.load.partition(":")
         try:
-            return _resolve(spec)(spec, spec.default_model if ref is None else ref, **options)
+            loader = _member(importlib.import_module(module), function, "a function", Callable)
+            return loader(spec, spec.default_model if ref is None else ref, **options)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -291,11 +295,8 @@ def load_backend(
 
 def known_plugins(kind: str) -> dict[str, str]:
     """Return what this project offers of a kind, and the command that installs each."""
-    import json  # noqa: PLC0415 -- only where a plugin is missing
-
     text = Path(__file__).with_name("known_plugins.json").read_text(encoding="utf-8")
-    known: dict[str, dict[str, str]] = json.loads(text)
-    return known.get(kind, {})
+    return dict(json.loads(text).get(kind, {}))
 
 
 def no_backend() -> str:
@@ -334,7 +335,7 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
     specs: list[Any] = []
     for hook, kind in _KINDS.items():
         for spec in chain.from_iterable(getattr(manager.hook, hook)()):
-            if getattr(spec, "kind", None) != kind:
+            if not isinstance(spec, PluginSpec) or getattr(spec, "kind", None) != kind:
                 raise BackendUnavailable(f"{hook} returns a {kind}, got {shown(spec)}")
             if not hookspecs.API_FLOOR <= spec.api <= hookspecs.API_VERSION:
                 raise BackendUnavailable(
@@ -362,18 +363,17 @@ def missing_requirements(spec: Spec) -> dict[str, str]:
     for name, command in spec.requires.items():
         try:
             metadata.version(name)
-        except metadata.PackageNotFoundError:
+        except (metadata.PackageNotFoundError, ValueError):  # ValueError is of an empty name
             missing[name] = command
     return missing
 
 
-def _resolve(spec: Spec) -> Any:
-    module_name, _, name = spec.load.partition(":")
-    module = importlib.import_module(module_name)
-    try:
-        return getattr(module, name)
-    except AttributeError:
-        raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
+def _member(module: Any, name: str, expected: str, kind: Any) -> Any:
+    member = getattr(module, name, None)
+    if not isinstance(member, kind):
+        text = f"expected {expected} {name!r} in {module.__name__}, got {shown(member)}"
+        raise ImportError(text, name=module.__name__)  # noqa: TRY004 -- as where it is absent
+    return member
 
 
 def _unusable(spec: Spec, error: BaseException, distribution: str) -> BackendUnavailable:

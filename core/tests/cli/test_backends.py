@@ -271,17 +271,6 @@ def test_a_mistake_in_the_configuration_is_reported(command, tmp_path):
     assert "wlk-core demo" in done.out
 
 
-@pytest.mark.usefixtures("results")
-def test_a_broken_plugin_is_reported(command, site):
-    """A plugin that cannot be imported is a failure of the installation."""
-    site.install("wlk-broken", ["broken"], "import not_a_module")
-
-    done = command("doctor")
-
-    assert done.status == 1
-    assert "plugin wlk-broken is broken: No module named 'not_a_module'" in done.out
-
-
 def test_without_a_backend_the_first_step_is_to_install_one(command, site):
     """The report of an empty installation ends with a command."""
     for path in site.folder.glob("*.dist-info/*"):

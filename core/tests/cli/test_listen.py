@@ -197,7 +197,6 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
 
 
 DIARIZER = """
-from wlk_core.plugins import AnnotatorSpec
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 
+from wlk_core.plugins import AnnotatorSpec, BackendSpec, Option
+
+ODD = {
+    BackendSpec: "BackendSpec(**{**toy, **odd})",
+    Option: "BackendSpec(**toy, options=[Option(**{'name': 'x', **odd})])",
+    AnnotatorSpec: "AnnotatorSpec(**{'kind': 'diarizer', **toy, **odd})",
+}
+TOY = {"name": "odd", "api": 1, "summary": "odd", "load": "odd:load"}
 GREETING = """
 import click
 
@@ -68,9 +77,10 @@ def test_the_help_leaves_out_what_other_distributions_declare(tmp_path, monkeypa
     [
         ("import not_a_module\n", "No module named 'not_a_module'"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
-        (GREETING.replace("greet(", "other("), "has no attribute 'greet'"),
+        (GREETING.replace("greet(", "other("), "expected a command 'greet' in "),
+        ("def greet():\n    pass\n", "expected a command 'greet' in "),
     ],
-    ids=["import", "exit", "name"],
+    ids=["import", "exit", "name", "function"],
 )
 def test_a_broken_command_is_one_line_and_the_help_goes_on(install, command, code, reason):
     """The line names the cause and the remedy; every other command works."""
@@ -145,28 +155,52 @@ def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recor
     assert b"in C" in err
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "raise SystemExit(0)",
-        "@hookimpl\ndef wlk_backends():\n    yield spec('odd', models=['a'], default_model=3)",
-    ],
-    ids=["exit", "wrong type"],
-)
-@pytest.mark.parametrize(
-    "arguments", [["plugins"], ["backends"], ["models"], ["doctor", "--fast"]], ids=" ".join
-)
-def test_a_plugin_that_fails_ends_no_listing(site, command, arguments, code):
-    """The other backends are listed, and the plugin is named."""
-    site.install("wlk-odd", ["odd"], code)
+@pytest.fixture
+def faults(site):
+    """Install plugins, each with a wrong type in another field; return their faults."""
+    found = []
+    for made, code in ODD.items():
+        for field in attrs.fields(made):
+            name = f"odd-{len(found)}"
+            odd = f"odd, toy = {{{field.name!r}: object()}}, {TOY}"
+            hook = f"@hookimpl\ndef wlk_backends():\n    {odd}\n    yield {code}"
+            site.install(name, [name], hook)
+            found.append(f"ValueError: {made.__name__}: expected {field.name} as ")
+    return found
 
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["backends", "--json"], ["models"], ["plugins"], ["backends"], ["doctor", "--fast"]],
+    ids=" ".join,
+)
+def test_plugins_that_fail_end_no_listing(faults, command, arguments):
+    """The other backends are listed, and each plugin with its fault."""
     done = command(*arguments)
 
     assert "toy" in done.out
     assert done.err == ""
     assert done.status == (1 if arguments[0] == "doctor" else 0)
-    if arguments[0] != "models":
-        assert "wlk-odd" in done.out
+    if arguments[-1] not in {"models", "--json"}:
+        assert [] == [fault for fault in faults if fault not in " ".join(done.out.split())]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["backends", "odd"], ["models", "--backend", "odd"], ["transcribe", "--backend", "odd", "x"]],
+    ids=" ".join,
+)
+def test_a_plugin_that_fails_is_one_line_where_it_is_named(site, command, arguments):
+    """The line names the backend, the field, what was expected and what came, and the remedy."""
+    site.offer("wlk-odd", "odd", languages="en")
+
+    done = command(*arguments)
+
+    assert done.err == (
+        "wlk-core: backend odd cannot be used: ValueError: BackendSpec: expected languages as "
+        "tuple[str, ...], got 'en'; update it with: pip install --upgrade wlk-odd, or remove it "
+        "with: pip uninstall wlk-odd\n"
+    )
 
 
 def test_an_error_of_a_loader_names_its_plugin(site, command, recording):

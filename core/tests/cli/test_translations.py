@@ -14,7 +14,7 @@ from wlk_core.session import Commit, Endpoint, Translation
 from wlk_core.tokens import ASRToken, TranslatedText
 
 TRANSLATOR = """
-from wlk_core.plugins import AnnotatorSpec, Option, TranslatedText, WorkCounters
+from wlk_core.plugins import TranslatedText, WorkCounters
 
 opened = []
 

@@ -101,12 +101,6 @@ SPEC = BackendSpec(
     ),
     policies=("alignatt", "local-agreement"),
 )
-AGREEMENT = attrs.evolve(
-    SPEC,
-    name="agreeing",
-    options=(standard_options.BUFFER_SECONDS, standard_options.dtype("int8")),
-    policies=("local-agreement",),
-)
 
 
 def test_pairs_are_split_by_scope_and_converted() -> None:
@@ -177,9 +171,10 @@ def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], mes
 
 def test_the_arithmetic_has_one_name() -> None:
     """compute_type, precision and torch_dtype are answered with dtype."""
+    spec = attrs.evolve(SPEC, options=(standard_options.dtype("int8"),))
     for name in ("compute_type", "precision", "torch_dtype"):
         with pytest.raises(OptionError, match="did you mean dtype"):
-            parse_options(AGREEMENT, [f"{name}=int8"])
+            parse_options(spec, [f"{name}=int8"])
 
 
 def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:

@@ -9,8 +9,6 @@ import pytest
 from wlk_core import BackendUnavailable, OptionError
 
 DIARIZER = """
-from wlk_core.plugins import AnnotatorSpec, Option
-
 @hookimpl
 def wlk_diarizers():
     return [AnnotatorSpec(
@@ -80,26 +78,3 @@ def test_an_annotator_that_cannot_be_loaded_is_one_line(
     site.install("wlk-who", ["who"], DIARIZER)
     with pytest.raises(error, match=match):
         site.registry().load_annotator("diarizer", name, **options)
-
-
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        (
-            DIARIZER.replace("wlk_diarizers", "wlk_translators"),
-            "wlk_translators returns a translator, got AnnotatorSpec(",
-        ),
-        (
-            "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",
-            "wlk_diarizers returns a diarizer, got BackendSpec(",
-        ),
-    ],
-    ids=["another kind", "a backend"],
-)
-def test_a_wrong_declaration_is_a_row_with_its_fault(site: Any, code: str, error: str) -> None:
-    """Other plugins go on."""
-    site.install("wlk-odd", ["who"], code)
-    (row,) = site.registry().plugins()
-
-    assert () == row.specs
-    assert row.error.startswith(error)

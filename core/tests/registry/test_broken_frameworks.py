@@ -86,10 +86,11 @@ def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
 @pytest.mark.parametrize(
     ("loader", "reason"),
     [
-        ("wlk_toy_plugin:open", "wlk_toy_plugin has no function 'open'"),
+        ("wlk_toy_plugin:open", "expected a function 'open' in wlk_toy_plugin, got None"),
+        ("wlk_toy_plugin:__name__", "expected a function '__name__' in .*, got 'wlk_toy_plugin'"),
         ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; 'wlk_toy_.*"),
     ],
-    ids=["no function", "no module"],
+    ids=["no function", "a name", "no module"],
 )
 def test_a_loader_that_is_not_there_makes_its_backend_unavailable(
     site: Any, loader: str, reason: str

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from wlk_bench.errors import BenchError, DataError
+from wlk_bench.options import output_option
 from wlk_bench.report import grid, print_table
-
-__all__ = ["ANNOTATOR_SCHEMA", "annotator"]
+from wlk_core.cli.options import pairs_option
 
 ANNOTATOR_SCHEMA = "wlk-bench-annotator/1"
 #: By the kind of an annotator: the module that measures it, and what it needs of a recording.
@@ -27,13 +27,11 @@ _MEASURES = {
 @click.command()
 @click.argument("name", metavar="NAME[=MODEL]")
 @click.argument("manifest", type=click.Path(path_type=Path, exists=True))
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE",
-              help="An option of the annotator; may be repeated.")  # fmt: skip
+@pairs_option("--option", "options", "An option of the annotator")
 @click.option("--limit", type=int, help="Use so many recordings only.")
 @click.option("--chunk-seconds", type=float, default=0.1, show_default=True,
               help="Audio given at a time.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False),
-              help="Write the figures, JSON, to this file.")  # fmt: skip
+@output_option(help="Write the figures, JSON, to this file.")
 def annotator(
     *,
     name: str,
@@ -57,8 +55,6 @@ def annotator(
 
     if not 0.01 <= chunk_seconds <= 60:  # noqa: PLR2004 -- as the message says
         raise DataError(f"expected --chunk-seconds from 0.01 to 60, got {chunk_seconds}")
-    if output is not None and not output.parent.is_dir():
-        raise click.UsageError(f"--output {output}: there is no directory {output.parent}")
     registry = Registry()
     kind: Any = registry.model_spec(name.partition("=")[0]).kind
     if kind not in _MEASURES:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.session import Event
 
-__all__ = ["Heard", "KnownWords", "Played", "audio_of", "play"]
-
 
 @attrs.frozen
 class Heard:

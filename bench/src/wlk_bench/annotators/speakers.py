@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wlk_bench.reference import ReferenceTurn
     from wlk_core.tokens import SpeakerSpan
 
-__all__ = ["COLLARS", "DiarizationErrors", "diarization_errors", "figures"]
-
 COLLARS = (0.0, 0.25)  #: seconds around each boundary, half before it, that do not count
 NEAR_SECONDS = 0.5  # from a change of speaker
 

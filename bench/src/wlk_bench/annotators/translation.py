@@ -12,8 +12,6 @@ from wlk_core.session import Commit, Translation
 if TYPE_CHECKING:
     from wlk_bench.annotators.playing import Played
 
-__all__ = ["figures"]
-
 
 def figures(played: Played) -> dict[str, Any]:
     """

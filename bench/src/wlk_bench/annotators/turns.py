@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wlk_bench.annotators.playing import Played
     from wlk_bench.data import Sample
 
-__all__ = ["SILENCES", "Pause", "figures", "pauses_of"]
-
 SILENCES = (0.4, 0.6, 0.8, 1.2)  #: seconds: rules with which a detector is compared
 _PAUSE = GateParameters(silence_seconds=0.2, pre_roll=0.0)
 _HANG_OVER = _PAUSE.silence_seconds - _PAUSE.min_silence  # that the gate adds to speech

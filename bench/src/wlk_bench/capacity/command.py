@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from wlk_bench.errors import CapacityError
+from wlk_bench.options import output_option
 from wlk_bench.report import grid, print_table
+from wlk_core.cli.options import pairs_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from rich.table import Table
 
     from wlk_bench.capacity.measurement import PacedRun
     from wlk_bench.capacity.search import Capacity
-
-__all__ = ["CAPACITY_SCHEMA", "capacity"]
 
 CAPACITY_SCHEMA = "wlk-bench-capacity/2"
 _QUIET_CORES = 0.1  # that other processes use on a quiet machine
@@ -44,8 +44,7 @@ def _from_zero(_context: click.Context, _parameter: click.Parameter, value: floa
 @click.command()
 @click.argument("backend")
 @click.option("--model", help="Size alias, repository id or local directory.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE",
-              help="An option of the backend or its streams; may be repeated.")  # fmt: skip
+@pairs_option("--option", "options", "An option of the backend or its streams")
 @click.option("--language", help="Code the streams are forced to; by default that of the data.")
 @click.option("--data", default="digits", show_default=True, metavar="NAME",
               help="What is spoken; see wlk-bench run.")  # fmt: skip
@@ -63,8 +62,7 @@ def _from_zero(_context: click.Context, _parameter: click.Parameter, value: floa
               help="Audio of each session in a run.")  # fmt: skip
 @click.option("--runs", type=_COUNT, default=6, show_default=True,
               help="Maximum number of runs in real time.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False),
-              help="Write the report, JSON, to this file.")  # fmt: skip
+@output_option(help="Write the report, JSON, to this file.")
 def capacity(
     *,
     p99: float,

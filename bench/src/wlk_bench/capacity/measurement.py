@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
     from wlk_bench.config import RunConfig
     from wlk_core.backend import Backend
-    from wlk_core.session import Event
     from wlk_serve.scheduler import Attachment
-
-__all__ = ["Bench", "CpuClock", "PacedRun", "open_bench"]
 
 _POLL_SECONDS = 0.02
 _MIN_STREAMS = 8  # that share the machine while its throughput is measured
@@ -212,7 +209,8 @@ class Bench:
             sessions = [TimedSession(each, self.tick_seconds, on_done) for each in processors]
             yield _Sessions(
                 sessions=sessions,
-                attachments=[scheduler.attach(s, _drop) for s in sessions],
+                # A consumer of the events that costs nothing.
+                attachments=[scheduler.attach(s, lambda _events: None) for s in sessions],
                 scheduler=scheduler,
                 clips=self.clips,
                 chunk_samples=round(self.tick_seconds * SAMPLE_RATE),
@@ -354,7 +352,3 @@ def _limited_cores(count: int | None) -> Iterator[int]:
         yield count
     finally:
         os.sched_setaffinity(0, available)
-
-
-def _drop(_events: list[Event]) -> None:
-    """Stand for a consumer that costs nothing."""

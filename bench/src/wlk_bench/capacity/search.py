@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.capacity.measurement import Bench, PacedRun
 
-__all__ = ["MAX_SESSIONS", "Capacity", "search"]
-
 MAX_SESSIONS = 20_000  #: of the first run; a backend that keeps more does no work
 # Delays grow without bound as the workers become busy all the time: with the digits model of
 # faster-whisper on one core the p99 delay was 37 ms at a utilisation of 59 %, 178 ms at 95 % and

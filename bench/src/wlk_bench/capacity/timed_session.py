@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Event
 
-__all__ = ["TimedSession"]
-
 _UNBOUNDED = 1e9  # seconds: a session that falls back is measured, not refused
 
 

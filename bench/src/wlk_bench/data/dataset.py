@@ -13,8 +13,6 @@ from wlk_bench.errors import DataError
 if TYPE_CHECKING:
     from wlk_bench.data.sample import Sample
 
-__all__ = ["Dataset", "Mode", "load_dataset"]
-
 Mode = Literal["utterance", "chapter", "single-shot"]
 MAX_MINUTES = 600.0  #: of one composed stream: ten hours
 

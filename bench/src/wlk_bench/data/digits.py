@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.testing import Clip
 
-__all__ = ["COMPOSED", "digits", "long_digits"]
-
 COMPOSED = 24  #: streams composed of single digits, besides the clips themselves
 _WORDS = 10  # digits in each: about seven seconds
 _SEED = 1000  # far from the seeds that tests use

@@ -26,8 +26,6 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["librispeech", "manifest"]
-
 _SHAPE = '{"audio": "file", "text": "words"}'
 _ROUNDING = 0.1  # seconds by which the last end may lie after the audio
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.reference import ReferenceTurn
 
-__all__ = ["CHAPTER_GAP_SECONDS", "Sample", "chaptered", "spread"]
-
 CHAPTER_GAP_SECONDS = 0.5  # zeros between the utterances of a chapter, as published figures have
 
 

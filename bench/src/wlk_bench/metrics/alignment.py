@@ -12,8 +12,6 @@ from wlk_bench.metrics.normalise import match_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["WordAlignment", "align_words"]
-
 
 @attrs.frozen
 class WordAlignment:
@@ -26,11 +24,6 @@ class WordAlignment:
 
     equal: tuple[tuple[int, int], ...]
     substituted: tuple[tuple[int, int], ...]
-
-    @property
-    def partners(self) -> dict[int, int]:
-        """The hypothesis index of every reference word that has one."""
-        return dict(sorted([*self.equal, *self.substituted]))
 
 
 def align_words(reference: Sequence[str], hypothesis: Sequence[str]) -> WordAlignment:

@@ -13,14 +13,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.events import EventLog, TimedText
 
-__all__ = [
-    "EmittedWord",
-    "Screen",
-    "committed_words",
-    "screens",
-    "transcript",
-]
-
 
 @attrs.frozen
 class EmittedWord:
@@ -52,7 +44,7 @@ def committed_words(log: EventLog, unit: str = "word") -> tuple[EmittedWord, ...
     return tuple(joiner.words)
 
 
-@attrs.define
+@attrs.frozen
 class Screen:
     """
     The text on the screen after a chunk in which it changed.
@@ -64,11 +56,6 @@ class Screen:
     wall: float
     base: int
     tail: tuple[EmittedWord, ...]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of the tail."""
-        return tuple(word.text for word in self.tail)
 
 
 def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:

@@ -11,8 +11,6 @@ import jiwer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Edits", "ErrorCounts", "character_edits", "word_edits"]
-
 BLOCK_WORDS = 50  # reference words of a bootstrap block: a few utterances of LibriSpeech
 BLOCK_CHARACTERS = 250  # about as long
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import takewhile
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import attrs
 
 from wlk_bench.metrics.segmentation import soft_segments
+from wlk_bench.reference import ReferenceSegment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_bench.metrics.emitted import EmittedWord
     from wlk_bench.reference import Reference
-
-__all__ = ["Lagging", "laal", "long_yaal", "source_laal", "yaal"]
 
 
 @attrs.frozen(kw_only=True)
@@ -40,15 +41,9 @@ def laal(delays: Sequence[float], *, source_seconds: float, reference_length: in
     """
     if not delays or source_seconds <= 0:
         return None
-    if delays[0] > source_seconds:
-        return delays[0]
     pace = source_seconds / max(len(delays), reference_length)
-    total = 0.0
-    for index, delay in enumerate(delays):
-        total += delay - index * pace
-        if delay >= source_seconds:
-            return total / (index + 1)
-    return total / len(delays)
+    last = next((i for i, delay in enumerate(delays) if delay >= source_seconds), len(delays))
+    return fmean(delay - index * pace for index, delay in enumerate(delays[: last + 1]))
 
 
 def yaal(
@@ -70,13 +65,9 @@ def yaal(
         return None
     limit = source_seconds if recording_seconds is None else recording_seconds
     pace = source_seconds / max(len(delays), reference_length)
-    total, counted = 0.0, 0
-    for index, delay in enumerate(delays):
-        if delay >= limit:
-            break
-        total += delay - index * pace
-        counted += 1
-    return total / counted if counted else None
+    counted = takewhile(lambda delay: delay < limit, delays)
+    lags = [delay - index * pace for index, delay in enumerate(counted)]
+    return fmean(lags) if lags else None
 
 
 def source_laal(
@@ -97,7 +88,8 @@ def long_yaal(
     The recording ends with its last segment.  A segment without words, or whose words were all
     emitted after that, is left out.
     """
-    segments = reference.segments_within(audio_seconds)
+    whole = ReferenceSegment(reference.text, 0.0, audio_seconds)
+    segments = reference.segments or (whole,)
     texts = [_units(segment.text, unit) for segment in segments]
     end = max(segment.end for segment in segments)
     found: list[Lagging | None] = []

@@ -10,8 +10,6 @@ from wlk_bench.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NORMALISERS", "match_key", "normaliser", "unit_of"]
-
 NORMALISERS = ("english", "basic", "raw")
 _UNSPACED = frozenset({"zh", "ja", "th", "yue", "lo", "my", "km"})  # scripts without word spaces
 

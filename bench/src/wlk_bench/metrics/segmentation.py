@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["soft_alignment", "soft_segments"]
-
 _Pair = tuple[int | None, int | None]  # a reference word and a hypothesis word; None for a gap
 _PUNCTUATION = frozenset(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF001 -- the full-width ones are meant
 

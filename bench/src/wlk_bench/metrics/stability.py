@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.emitted import EmittedWord, Screen
     from wlk_bench.reference import Reference
 
-__all__ = ["Erasure", "erasure", "hold_back", "missing_at_flushes"]
-
 
 @attrs.frozen
 class Erasure:
@@ -46,7 +44,7 @@ def erasure(displayed: Iterable[Screen]) -> Erasure:
     erased = 0
     shown: list[str] = []
     for screen in displayed:
-        before, after = shown[screen.base :], screen.texts
+        before, after = shown[screen.base :], [word.text for word in screen.tail]
         kept = 0
         while kept < min(len(before), len(after)) and before[kept] == after[kept]:
             kept += 1
@@ -86,7 +84,7 @@ def missing_at_flushes(
 
     A word is missed if neither it nor a substitute for it was committed by the end of the flush.
     """
-    partners = alignment.partners
+    partners = dict([*alignment.equal, *alignment.substituted])
     missing: list[int] = []
     since = 0.0
     for call in log.of(Call):

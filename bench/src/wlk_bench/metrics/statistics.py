@@ -12,16 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "Distribution",
-    "Interval",
-    "PairedDifference",
-    "paired_difference",
-    "pooled_rate",
-    "ratio_interval",
-    "slope",
-]
-
 RESAMPLES = 1000
 CONFIDENCE = 0.95
 _SEED = 0  # the same blocks give the same interval, everywhere

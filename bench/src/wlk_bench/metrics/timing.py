@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.emitted import EmittedWord
     from wlk_bench.reference import Reference
 
-__all__ = [
-    "COLLARS",
-    "BoundaryError",
-    "Delay",
-    "TimeErrors",
-    "boundary_error",
-    "finalisation",
-    "first_commit",
-    "first_display",
-    "shift",
-    "time_errors",
-    "word_delays",
-]
-
 COLLARS = (0.05, 0.1, 0.2)  #: seconds within which a boundary counts as correct
 
 

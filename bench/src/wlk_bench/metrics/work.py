@@ -13,18 +13,6 @@ from wlk_core.processor import WorkCounters
 if TYPE_CHECKING:
     from wlk_bench.events import EventLog
 
-__all__ = [
-    "COUNTERS",
-    "HOUR",
-    "RealTime",
-    "Tick",
-    "WorkWindow",
-    "memory_slopes",
-    "real_time",
-    "work_totals",
-    "work_windows",
-]
-
 WINDOW_SECONDS = 60.0  # audio over which work is summed before it is compared
 WARMUP_SECONDS = 60.0  # left out, because buffers and caches fill up first
 HOUR = 3600.0
@@ -39,11 +27,6 @@ class Tick:
     seconds: float
     busy: float
     lateness: float
-
-    @property
-    def rtf(self) -> float:
-        """Seconds of work per second of audio."""
-        return self.busy / self.seconds
 
 
 @attrs.frozen(kw_only=True)

@@ -72,7 +72,7 @@ def backends(
     elif as_json:
         specs = [registry.model_spec(name)] if name else registry.specs()
         described = [_described(spec, registry) for spec in specs]
-        echo(json.dumps(described[0] if name else described, indent=2))
+        echo(json.dumps(described[0] if name else described, indent=2, default=dict))
     elif name:
         echo(_details(registry.model_spec(name), registry))
     else:

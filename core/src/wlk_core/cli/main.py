@@ -57,7 +57,7 @@ class _LazyGroup(click.Group):
             module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
             command: click.Command | None = getattr(module, cmd_name)
         else:
-            command = registry_of(ctx).load_command(cmd_name)
+            command = registry_of(ctx).load_command(cmd_name, click.Command)
         if command is None and not ctx.resilient_parsing:  # as a shell's completion parses
             if cmd_name == "serve":  # of another distribution of this project
                 message = "no such command 'serve'; install it with: pip install wlk-serve"

@@ -1,0 +1,29 @@
+"""The option --output of commands that write one file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class _NewFile(click.Path):
+    """A file that is written after the work: a folder that takes none is an error before it."""
+
+    def convert(self, value: Any, *context: Any) -> Path:
+        path = Path(super().convert(value, *context))  # type: ignore[arg-type]  # no bytes
+        if not os.access(path.parent, os.W_OK):
+            self.fail(f"there is no directory {path.parent} that can be written", *context)
+        return path
+
+
+def output_option(**attributes: Any) -> Callable[[F], F]:
+    """Return the option --output of a file."""
+    return click.option("--output", type=_NewFile(dir_okay=False, writable=True), **attributes)

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from wlk_serve.ops.metrics import Metrics
     from wlk_serve.transcriptions.protocol import Task
 
-__all__ = ["PAGE_HEADERS", "Server"]
-
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _REALTIME = "/v1/realtime"

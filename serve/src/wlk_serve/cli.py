@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorKind
     from wlk_serve.app import Server
 
-__all__ = ["run", "serve"]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"

@@ -19,16 +19,6 @@ from wlk_core.errors import (
     WLKError,
 )
 
-__all__ = [
-    "RequestError",
-    "as_failure",
-    "as_request_error",
-    "converted",
-    "error_response",
-    "invalid",
-    "shutdown_error",
-]
-
 _LOGGER = logging.getLogger(__name__)
 _TOO_MANY = 429
 _INTERNAL = 500

@@ -300,11 +300,19 @@ def installed_routes() -> list[Route]:
     routes: list[Route] = []
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
     for point in sorted(points, key=lambda point: point.name):
-        manager = pluggy.PluginManager("wlk_serve")
-        manager.add_hookspecs(sys.modules[__name__])
         try:
-            manager.register(point.load())
-            routes += [route for group in manager.hook.wlk_protocols() for route in group]
+            routes += _declared_routes(point.load())
         except (Exception, SystemExit):  # foreign code may raise anything
             _LOGGER.exception("protocol %s is left out: its plugin does not load", point.name)
+    return routes
+
+
+def _declared_routes(plugin: object) -> list[Route]:
+    manager = pluggy.PluginManager("wlk_serve")
+    manager.add_hookspecs(sys.modules[__name__])
+    manager.register(plugin)
+    routes = [route for group in manager.hook.wlk_protocols() for route in group]
+    for route in routes:
+        if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
+            raise TypeError(f"expected routes of wlk_protocols, got {route!r}")
     return routes

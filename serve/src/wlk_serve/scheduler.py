@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.models.stream import RecordingSession
 
-__all__ = ["Attachment", "DueTimes", "Scheduler"]
-
 Stepped: TypeAlias = "Session | RecordingSession"
 _LOGGER = logging.getLogger(__name__)
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import ASRToken, SpeakerSpan
 
-__all__ = [
-    "Deltas",
-    "SpeakerSegments",
-    "detected_languages",
-    "logprob_records",
-    "segment_record",
-    "span_record",
-    "speaker_name",
-    "word_records",
-]
-
 _UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments always name a speaker
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEAST_PROBABILITY = 1e-10  # JSON has no infinity

@@ -244,13 +244,15 @@ def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):
     def fail():
         raise ZeroDivisionError("a defect")
 
+    no_routes = SimpleNamespace(wlk_protocols=protocols.hookimpl(lambda: [3]))
     found = [
         *protocols.metadata.entry_points(group=protocols.ENTRY_POINT_GROUP),
         SimpleNamespace(name="broken", load=fail),
+        SimpleNamespace(name="wrong", load=lambda: no_routes),
     ]
     monkeypatch.setattr("wlk_serve.protocols.metadata.entry_points", lambda **_: [*found])
 
     routes = installed_routes()
 
     assert ["/v1/realtime"] == [route.path for route in routes if route.protocol == "realtime"]
-    assert ["broken"] == [record.args[0] for record in caplog.records]
+    assert ["broken", "wrong"] == [record.args[0] for record in caplog.records]

@@ -24,8 +24,6 @@ from wlk_serve.errors import RequestError, converted, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "Limits", "header_keys", "parse_secret_request", "read_keys"]
-
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
 _SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from wlk_serve.app import Server
 
-__all__ = ["DrainingServer", "bound_sockets"]
-
 _MAX_MESSAGE_BYTES = 21 << 20  # an append of 15 MiB of audio is 20 MiB of base64
 _IGNORED_LOGS = (
     "without completing handshake",  # of every WebSocket that is refused

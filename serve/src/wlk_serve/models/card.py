@@ -16,8 +16,6 @@ from wlk_serve.errors import RequestError, invalid
 if TYPE_CHECKING:
     from wlk_core.backend import Backend
 
-__all__ = ["ModelCard"]
-
 
 @attrs.frozen(kw_only=True)
 class ModelCard:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
-__all__ = ["Service", "loaded_service"]
-
 _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
@@ -138,8 +136,8 @@ class Service:
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
         # A model in this process opens a stream in milliseconds, without waiting; more threads that
         # do so at once keep the event loop from its own work.
-        openers = 2 if card.spec.preference is not None else _MAX_OPENINGS
-        self._openers = ThreadPoolExecutor(openers, "wlk-open")
+        threads = 2 if card.spec.preference is not None else _MAX_OPENINGS
+        self._openers = ThreadPoolExecutor(threads, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn
         self.audio_parts = asyncio.Lock()  #: so that one part of all long audio is taken in a turn

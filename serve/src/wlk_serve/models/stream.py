@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.vad import GateParameters
 
-__all__ = ["RecordingSession", "ServedStream", "StreamSettings"]
-
 
 @attrs.frozen(kw_only=True)
 class StreamSettings:

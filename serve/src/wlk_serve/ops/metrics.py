@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.errors import RequestError
 
-__all__ = ["Metrics", "SessionFigures"]
-
 _LOGGER = logging.getLogger(__name__)
 _MAX_LATENCIES = 1000  # the newest words, of which a percentile is logged
 _REFUSALS = {401, 403, 429, 503}  # of requests that are right but may not be made, or not now

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wlk_serve.sessions.session import ClientSession
     from wlk_serve.transcriptions.route import Upload
 
-__all__ = ["RunningSessions"]
-
 _LOGGER = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 30.0  # for the last words of all sessions

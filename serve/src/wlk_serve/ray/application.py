@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_serve.ray.settings import ReplicaSettings
 
-__all__ = ["Replica", "deployed"]
-
 _FILL = 0.7  # of the sessions of a replica, so that a new one has a place while another starts
 _SPARE_REQUESTS = 16  # of a replica that is full, so that it answers 503 itself, and health checks
 _FLUSH_SECONDS = 60.0  # after the last second that a session may last

@@ -12,8 +12,6 @@ from wlk_core.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ReplicaSettings"]
-
 _Count = Annotated[int, Meta(ge=1)]
 _Share = Annotated[float, Meta(ge=0)]
 

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.models.card import ModelCard
 
-__all__ = [
-    "HYPOTHESIS",
-    "LOGPROBS",
-    "MARKS",
-    "AudioFormat",
-    "RealtimeConfig",
-    "ServerVad",
-    "default_config",
-    "model_name",
-    "update_config",
-]
-
 LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
 MARKS = "wlk.marks"

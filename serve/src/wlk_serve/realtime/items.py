@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message
 
-__all__ = ["Conversation", "Item"]
-
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 

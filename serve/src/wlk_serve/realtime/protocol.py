@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, SessionInfo
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
 
-__all__ = ["RealtimeProtocol"]
-
 _MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
 _LONG_APPEND = 1 << 20  # characters, whose base64 is decoded in another turn of the event loop
 _MarkId = Annotated[str, Meta(max_length=200)]

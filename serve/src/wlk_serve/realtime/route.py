@@ -15,8 +15,6 @@ from wlk_serve.realtime.protocol import RealtimeProtocol
 if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake
 
-__all__ = ["wlk_protocols"]
-
 _NEW = "1"  # asks for a token
 _SUBPROTOCOL = "realtime"  # which browsers need
 _RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
-__all__ = ["SAMPLE_BYTES", "SegmentEnd", "SessionAudio", "StreamSegment"]
-
 _MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
 _PART_SECONDS = 1  # of audio that are converted in one turn of the event loop: 0.3 ms
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}

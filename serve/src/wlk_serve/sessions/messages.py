@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import Message
 
-__all__ = ["RESUME_SECONDS", "Encoded", "ResumeLog", "SendQueue", "encoded", "resume_expired"]
-
 RESUME_SECONDS = 30  #: how long a session waits for its client
 _MAX_KEPT_CHARACTERS = 4 << 20  # for a client that lost its socket
 _MAX_MESSAGES = 4096  # that wait for a socket

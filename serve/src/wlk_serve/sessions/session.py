@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from wlk_serve.models.stream import ServedStream
     from wlk_serve.protocols import Message, Opening
 
-__all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]
-
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # codes with which a client ends its session

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
 
-__all__ = ["SessionSockets", "serve_session"]
-
 _LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed

@@ -16,8 +16,6 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DAMAGED_AUDIO", "WEBM_START", "WebmDecoder"]
-
 DAMAGED_AUDIO = "invalid_audio"  #: code of the error, after which no more can be decoded
 
 WEBM_START = b"\x1aE\xdf\xa3"  #: the first bytes of a WebM recording

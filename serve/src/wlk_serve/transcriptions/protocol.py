@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.models.card import ModelCard
 
-__all__ = ["ResponseFormat", "Task", "Transcript", "TranscriptionRequest", "parse_form"]
-
 Json: TypeAlias = "dict[str, Any]"
 Task = Literal["transcribe", "translate"]
 ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]

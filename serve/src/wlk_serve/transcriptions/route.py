@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import RecordingRoute
     from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
 
-__all__ = [
-    "Upload",
-    "body_parts",
-    "parse_upload",
-    "recording_of",
-    "transcribe_body",
-    "transcribe_upload",
-]
-
 T = TypeVar("T")
 _MEMORY_BYTES = 1 << 20  # of a recording; a larger one waits on disk
 _WAIT_SECONDS = 30.0  # for the next part; a client that is slower than that is a proxy's business

@@ -99,12 +99,13 @@ def test_a_model_that_is_absent_is_pulled(spec, hub, cache, ref):
 
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
-def test_offline_an_absent_model_names_the_command(spec, variable, monkeypatch):
-    """Offline mode never touches the network, and names what to run while online."""
+@pytest.mark.parametrize("cache_dir", [None, "~no-such-user/hub"])
+def test_offline_an_absent_model_names_the_command(spec, variable, cache_dir, monkeypatch):
+    """Offline mode never touches the network, and names what to run, whatever the cache."""
     monkeypatch.setenv(variable, "1")
 
     with pytest.raises(ModelNotFoundError) as caught:
-        locate("base", spec=spec)
+        locate("base", spec=spec, cache_dir=cache_dir)
 
     assert str(caught.value) == (
         "model base is not on this machine and the network is switched off; "

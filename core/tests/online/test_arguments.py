@@ -79,6 +79,7 @@ def test_any_audio_and_time_is_accepted_or_refused_by_name(coded_engine, speech,
         lambda: stream.end_silence(first),
         lambda: stream.end_silence(0.0, second),
         lambda: stream.new_speaker(ChangeSpeaker(1, first)),
+        lambda: stream.new_speaker(first),
     ]
     for call in calls:
         refused_or_none(call)

@@ -34,7 +34,7 @@ def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
     home = variables.get("HF_HOME") or Path(caches, "huggingface")
     chosen = cache_dir or variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
-    return Path(chosen or Path(home, "hub")).expanduser()
+    return _expanded(os.fspath(chosen or Path(home, "hub")))
 
 
 def offline_mode() -> bool:

@@ -138,11 +138,9 @@ class OnlineStream:
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
-        start = real_number(change.start)
+        start = real_number(getattr(change, "start", None))
         if start is None or not 0 <= start < math.inf:
-            raise ClockError(
-                f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
-            )
+            raise ClockError(f"a turn starts at a stream time of 0 s or more, got {shown(change)}")
         change = attrs.evolve(change, start=start)
         with self._exclusive_call():
             self._advance(is_last=True)

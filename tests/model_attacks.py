@@ -102,6 +102,8 @@ TARGETS = {
                 "encoder_config.num_hidden_layers": 3,
                 "encoder_config.hidden_size": 96,
                 "encoder_config.intermediate_size": 256,
+                "encoder_config.num_key_value_heads": 4,
+                "encoder_config.head_dim": 24,
                 "encoder_config.subsampling_conv_channels": 32,
                 "decoder_hidden_size": 96,
             },

@@ -71,8 +71,21 @@ def test_a_session_that_is_over_waits_once(session, clock, closed):
         session.detach(session.resume(0), None)
     clock.advance(THIRD)
 
-    assert [RESUME_SECONDS] == closed
+    clock.advance(1.0)  # the second chance of a client that a frozen process could not read
+
+    assert [RESUME_SECONDS + 1] == closed
     assert [] == clock.timers
+
+
+def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session, clock, closed):
+    """Its timers are late, and run before what waits in the sockets."""
+    session.detach(session.begin(), LOST)
+    clock.now += RESUME_SECONDS + 6
+    clock.advance(0)
+    session.resume(0)
+    clock.advance(RESUME_SECONDS)
+
+    assert [] == closed
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
@@ -83,7 +96,7 @@ def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
         session.detach(session.resume(0), LOST)
     clock.advance(2 * THIRD)
     while_waiting = list(closed)
-    clock.advance(THIRD)
+    clock.advance(THIRD + 1)
 
     assert [] == while_waiting
     assert [clock.now] == closed

@@ -39,6 +39,7 @@ _LARGE_SECONDS = 0.1  # of others between two such messages
 # Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
 # and give up after 20 s without an answer, because its ping waits unread after its audio.
 _MAX_WAITING_SECONDS = 400.0
+_FROZEN_SECONDS = 1.0  # for a client that came back while the process could not read
 _POLL_SECONDS = 0.05  # while it is not read
 _RANDOM_BYTES = 18
 
@@ -154,8 +155,12 @@ class ClientSession:
         elif self._on_over is not None:
             self.figures.set_state("waiting")
         if self._patience is None and self._on_closed is not None:
-            self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
+            self._patience = self._loop.call_later(RESUME_SECONDS, self._expire)
         return own_code
+
+    def _expire(self) -> None:
+        # A process that was frozen is late for this timer, and reads what came meanwhile after it.
+        self._patience = self._loop.call_later(_FROZEN_SECONDS, self.close)
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""

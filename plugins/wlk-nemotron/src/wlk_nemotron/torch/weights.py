@@ -37,6 +37,8 @@ SIZES = (
     TensorSize("encoder_config.hidden_size", (f"{_LAYER}.norm_out.weight",)),
     TensorSize("encoder_config.intermediate_size", (f"{_LAYER}.feed_forward1.linear1.weight",)),
     TensorSize("encoder_config.num_attention_heads", (f"{_LAYER}.self_attn.bias_u",)),
+    TensorSize("encoder_config.num_key_value_heads", (f"{_LAYER}.self_attn.bias_u",)),
+    TensorSize("encoder_config.head_dim", (f"{_LAYER}.self_attn.bias_u",), axis=1),
     TensorSize("encoder_config.subsampling_conv_channels", ("encoder.subsampling.conv_in.weight",)),
     TensorSize(
         "encoder_config.conv_kernel_size", (f"{_LAYER}.conv.depthwise_conv.weight",), axis=2

@@ -98,21 +98,12 @@ def translated(translator, text):
     return [found.text for found in translator.finish()]
 
 
-@pytest.fixture
-def rules(opened):
-    """Return the rules of translators, for one at the endpoint."""
-
-    class Rules(TranslatorConformance):
-        def open(self):
-            return opened()
-
-    return Rules()
-
-
-@pytest.mark.parametrize("name", [n for n in dir(TranslatorConformance) if n.startswith("test_")])
-def test_it_keeps_the_rules_of_translators(name, rules):
+class TestRules(TranslatorConformance):
     """The contract of translators, over HTTP."""
-    getattr(rules, name)()
+
+    @pytest.fixture(autouse=True)
+    def _open_at_the_endpoint(self, opened):
+        self.open = opened
 
 
 def test_earlier_clauses_are_turns_of_the_chat(opened, server):

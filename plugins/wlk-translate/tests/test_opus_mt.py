@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 import gc
 from importlib.metadata import EntryPoint
 import json
 from pathlib import Path
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from test_clauses import tokens_of
@@ -86,6 +88,34 @@ def test_a_long_context_is_shortened(monkeypatch):
     assert "Ich lese ein Buch." == engine.translate(ACTION, (Pair(REASON, "Weil es regnet,"),))
 
 
+def test_a_clause_has_no_more_pieces_than_the_model_has_positions(monkeypatch):
+    """CTranslate2 would fail, at a clause as at a translation that goes on for ever."""
+    monkeypatch.setattr(opus_mt, "_POSITIONS", 128)  # of the tiny model
+    engine = load()._engine
+    endless = partial(engine._translator.translate_batch, min_decoding_length=128)
+    monkeypatch.setattr(engine, "_translator", SimpleNamespace(translate_batch=endless))
+
+    assert engine.translate("one " * 200, (Pair(REASON, "Wenn ich Zeit habe,"),))
+
+
+@pytest.mark.parametrize(
+    ("source", "decoded", "shown"),
+    [
+        ("मैं ठीक हूँ।", "I am fine.", "I am fine."),
+        ('He said "yes."', "Er sagte „ja“.", "Er sagte „ja“."),
+        ("Well…", "Nun...", "Nun..."),
+        ("he said yes,", "Er sagte ja.", "Er sagte ja"),
+        ("and so on", "und so weiter...", "und so weiter"),
+    ],
+)
+def test_a_clause_that_ends_no_sentence_gets_no_full_stop(monkeypatch, source, decoded, shown):
+    """In any script, inside quotation marks too."""
+    engine = load()._engine
+    monkeypatch.setattr(engine, "_target", SimpleNamespace(decode=lambda _pieces: decoded))
+
+    assert shown == engine.translate(source, ())
+
+
 def test_streams_share_a_model_while_any_of_them_is_open():
     """A server with many sessions holds the weights once."""
     first, second = load(), load()
@@ -125,10 +155,11 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
     monkeypatch.setattr(opus_mt.OpusMT, "_decode", decode)
     for options in ({}, {"target_language": "pt"}, {"target_token": ">>por<<"}):
         translator = load(folder, **options)
-        sent.append(translator._engine._before)
+        sent.append(translator._engine._source_prefix)
 
     assert [[">>de<<"], [">>por<<"], [">>por<<"]] == sent
-    with pytest.raises(OptionError, match=r"no target language fr; .* one of: >>de<<, >>por<<"):
+    refusal = f"{folder} has no target language fr; .* one of: >>de<<, >>por<<"
+    with pytest.raises(OptionError, match=refusal):
         load(folder, target_language="fr")
 
 
@@ -141,7 +172,7 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
         (None, {"target_language": "is"}, OptionError, "no model is known from en to is; known"),
         (TINY, {"dtype": "float64"}, OptionError, "dtype is one of"),
         (TINY, {"device": "cuda"}, BackendUnavailable, "finds no CUDA device"),
-        (TINY.parent, {}, ModelNotFoundError, r"holds no source\.spm"),
+        (TINY.parent, {}, ModelNotFoundError, r"holds no .*source\.spm"),
     ],
 )
 def test_what_does_not_fit_is_refused(model, options, error, message):
@@ -150,14 +181,23 @@ def test_what_does_not_fit_is_refused(model, options, error, message):
         load(model, **options)
 
 
-def test_files_that_are_no_model_are_refused(copied):
+@pytest.mark.parametrize(
+    ("file", "missing", "damaged"),
+    [
+        ("model.bin", "ct2-transformers-converter --model .* --copy_", "could not be loaded as a"),
+        ("source.spm", "holds no source.spm", "could not be loaded as a CTranslate2 model"),
+        ("config.json", "holds no config.json", "config.json is damaged"),
+        ("shared_vocabulary.json", "could not be loaded as a", "vocabulary.json is damaged"),
+    ],
+)
+def test_files_that_are_no_model_are_refused(copied, file, missing, damaged):
     """A checkpoint of transformers is to be converted, a damaged one pulled again."""
     folder = copied()
-    (folder / "model.bin").write_bytes(b"damaged")
-    with pytest.raises(ModelNotFoundError, match="could not be loaded as a CTranslate2 model"):
+    (folder / file).write_bytes(b"damaged")
+    with pytest.raises(ModelNotFoundError, match=damaged):
         load(folder)
-    (folder / "model.bin").unlink()
-    with pytest.raises(ModelNotFoundError, match=r"ct2-transformers-converter --model .* --copy_"):
+    (folder / file).unlink()
+    with pytest.raises(ModelNotFoundError, match=missing):
         load(folder)
 
 

@@ -10,10 +10,10 @@ import pytest
 from test_clauses import tokens_of
 
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.testing import CodedToken, encode, partition
+from wlk_conformance.testing import CodedToken, encode
 from wlk_conformance.translators import TranslatorConformance
 from wlk_core.plugins import BackendError
-from wlk_core.session import Commit, End, Endpoint, Failure, Session, Translation
+from wlk_core.session import Commit, End, Endpoint, Session, Translation
 from wlk_translate.engine import translator as module
 from wlk_translate.engine.translator import ClauseTranslator, Pair
 
@@ -31,7 +31,7 @@ class UpperCase:
     def translate(self, text, context):
         """Return the text in capitals."""
         assert self.is_free.wait(5.0)
-        self.asked.append((text, [pair.source for pair in context]))
+        self.asked.append((text, list(context)))
         if text == self.fails_on:
             raise RuntimeError("out of memory")
         return text.upper()
@@ -81,7 +81,11 @@ def test_nothing_but_the_end_waits_for_the_engine(engine):
     ],
 )
 def test_two_clauses_before_are_context(spans, context):
-    """Those of the sentence for a model of sentences, else whichever come before."""
+    """
+    With their translations that were shown.
+
+    Those of the sentence for a model of sentences, else whichever come before.
+    """
     engine = UpperCase(spans_sentences=spans)
     translator = open_translator(engine)
     said = "Good day. The one that we saw there, which was older than the rest, is here. Fine."
@@ -89,26 +93,11 @@ def test_two_clauses_before_are_context(spans, context):
     translator.finish()
     asked = dict(engine.asked)
 
-    assert context == asked["is here."]
-    assert ([context[1], "is here."] if spans else []) == asked["Fine."]
+    pairs = [Pair(text, text.upper()) for text in (*context, "is here.")]
+
+    assert pairs[:2] == asked["is here."]
+    assert (pairs[1:] if spans else []) == asked["Fine."]
     assert [] == asked["Good day."]
-
-
-def test_the_context_has_the_translations_that_were_shown():
-    """The engine goes on with them."""
-    found = []
-
-    class Keeps(UpperCase):
-        def translate(self, text, context):
-            found.append(list(context))
-            return super().translate(text, context)
-
-    translator = open_translator(Keeps())
-    translator.insert_tokens(tuple(tokens_of("this goes on and on and on, and on.")))
-    translator.finish()
-
-    source = "this goes on and on and on,"
-    assert [[], [Pair(source, source.upper())]] == found
 
 
 @pytest.mark.parametrize("languages", [{"source_language": "en"}, {"target_language": "fr"}])
@@ -158,29 +147,6 @@ def test_late_translations_are_one_line(engine, monkeypatch, caplog):
 
     assert 1 == len(caplog.records)
     assert "s late: the model is slower than speech" in caplog.text
-
-
-def events_of(**annotators):
-    """Return the events of a session over digits."""
-    speech = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
-    with ScriptedBackend() as backend:
-        session = Session(backend.create_processor(), **annotators)
-        return [
-            e for piece in partition(speech, 0.5) for e in session.feed(piece)
-        ] + session.finish()
-
-
-def test_a_failing_translator_leaves_the_transcript_untouched(engine):
-    """One failure names the cause, and every word is there."""
-    words = [event for event in events_of() if isinstance(event, Commit)]
-    said = "".join(token.text for event in words for token in event.tokens)
-    engine.fails_on = said.strip()
-    events = events_of(translator=open_translator(engine))
-    (failure,) = [event for event in events if isinstance(event, Failure)]
-
-    assert words == [event for event in events if isinstance(event, Commit)]
-    assert "the translator failed: RuntimeError: out of memory" in str(failure.error)
-    assert not failure.is_final
 
 
 def test_the_last_words_do_not_wait_for_their_translation(engine):

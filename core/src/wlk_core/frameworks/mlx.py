@@ -23,7 +23,6 @@ DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 _OPENING = threading.Lock()
 _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
-_MEMORY_KEYS = ("max_recommended_working_set_size", "total_memory", "memory_size")  # by back end
 
 
 class SharedStream:
@@ -39,6 +38,8 @@ class SharedStream:
         self.device = "gpu" if self.is_gpu else "cpu"  #: the kind of device that it runs on
         self._lock = threading.RLock()
         self._stream = mx.new_thread_unsafe_stream(device)
+        with self.acquire():
+            mx.eval(mx.zeros(1))  # RuntimeError where MLX has no back end
 
     @contextmanager
     def acquire(self) -> Iterator[None]:
@@ -93,12 +94,7 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
         ) from error
 
 
-@cache  # for the life of the process, because MLX never frees a stream
-def _stream_of(device: mx.DeviceType) -> SharedStream:
-    stream = SharedStream(device)
-    with stream.acquire():
-        mx.eval(mx.zeros(1))
-    return stream
+_stream_of = cache(SharedStream)  # for the life of the process, because MLX never frees a stream
 
 
 def choose_dtype(
@@ -121,10 +117,8 @@ def choose_dtype(
 def available_memory(device: str) -> int | None:
     """Return the bytes available on the MLX device cpu or gpu, None if the system reports none."""
     info = mx.device_info(mx.DeviceType[device])
-    for key in _MEMORY_KEYS:
-        if key in info:
-            return int(info[key])
-    return physical_memory()
+    keys = ("max_recommended_working_set_size", "total_memory", "memory_size")  # by back end
+    return next((int(info[key]) for key in keys if key in info), physical_memory())
 
 
 # MLX's own activations are compiled, and the thread state of compiled functions can abort the

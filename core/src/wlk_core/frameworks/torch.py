@@ -20,8 +20,7 @@ def choose_device(name: str) -> torch.device:
     """
     Return the device called *name*: cuda, mps or cpu, or for auto the first of them that is here.
 
-    Raises BackendUnavailable where torch has no such device.  The option `device` of a spec has no
-    other names.
+    Raises BackendUnavailable where torch has no such device.  Specs have no other names.
     """
     is_present = {
         "cuda": torch.cuda.is_available(),
@@ -52,9 +51,8 @@ def choose_dtype(
     """
     Return the dtype called *name*.
 
-    "auto" is the dtype that the checkpoint declares, if it is one of DTYPES.  Else it is bfloat16
-    on a CPU that multiplies in it, float32 on other CPUs, and *accelerated* on other devices.  The
-    option `dtype` of a spec has no other names.
+    "auto" is the dtype that the checkpoint declares, if it is one of DTYPES; else bfloat16 on a CPU
+    that multiplies in it, float32 on others, *accelerated* elsewhere.  Specs have no other names.
     """
     fallback = accelerated
     if device.type == "cpu":

@@ -35,7 +35,9 @@ OPUS_MT = AnnotatorSpec(
             "one of target_language",
         ),
         standard_options.device("cpu", "cuda"),
-        standard_options.dtype("default", "int8", "int16", "float16", "bfloat16", "float32"),
+        standard_options.dtype(
+            "default", "fastest", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"
+        ),
         Option(
             name="cpu_threads",
             type=int,

@@ -100,8 +100,9 @@ class TranslationProtocol:
                 text = "".join(token.text for token in tokens)
                 yield self._delta("input", text, tokens[-1].end)
             case Translation(text):
-                space = " " if self._needs_space(text.text) else ""
-                self._last = text.text[-1:]
+                last, self._last = self._last, text.text[-1:]
+                is_joined = not last or is_unspaced(last) or is_unspaced(text.text[:1])
+                space = "" if is_joined else " "
                 yield self._delta("output", space + text.text, text.end)
             case Failure(is_final=True) | Failure(annotator="translator"):
                 # Without a translator nothing but the transcript comes any more.
@@ -140,9 +141,6 @@ class TranslationProtocol:
         transcription = session.audio.input.transcription
         if transcription is not msgspec.UNSET:
             self._has_transcript = transcription is not None
-
-    def _needs_space(self, text: str) -> bool:
-        return bool(self._last) and not (is_unspaced(self._last) or is_unspaced(text[:1]))
 
     def _closed(self) -> Iterator[Message]:
         if not self._is_closed:

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.network import ChoiceTooClose, Rounding
-from wlk_whisper.engine.timing import (
-    attended_frames,
-    dtw,
-    median_filter,
-    token_boundaries,
-)
+from wlk_whisper.engine.timing import attended_frames, dtw, median_filter, token_boundaries
 
 
 def attention(seed, *, heads=3, rows=9, frames=40):

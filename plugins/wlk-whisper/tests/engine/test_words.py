@@ -56,9 +56,8 @@ def test_punctuation_is_joined_to_its_word():
     assert [" one,", ' " two!'] == [span.word.text for span in words]
     assert [(0, 2), (2, 5)] == [(span.first, span.stop) for span in words]
     assert (0.0, 0.2, 1.0) == (words[0].word.start, words[0].word.end, words[0].word.probability)
-    assert 0.6 == pytest.approx(words[1].word.start)
-    assert 0.8 == pytest.approx(words[1].word.end)
-    assert 0.25 == pytest.approx(words[1].word.probability)
+    second = words[1].word
+    assert (0.6, 0.8, 0.25) == pytest.approx((second.start, second.end, second.probability))
 
 
 def test_words_end_before_the_bytes_of_an_incomplete_character():
@@ -104,8 +103,7 @@ def test_silence_around_a_word_is_removed(before, after):
     """Whatever pause the span includes, the word begins and ends with its sound."""
     (word,) = tighten_to_speech([Word(before, after, " one")], sounding((1.0, 1.5)))
 
-    assert 1.0 == pytest.approx(word.start, abs=0.011)
-    assert 1.5 == pytest.approx(word.end, abs=0.011)
+    assert (1.0, 1.5) == pytest.approx((word.start, word.end), abs=0.011)
 
 
 def test_the_end_of_a_neighbour_is_removed():
@@ -113,15 +111,14 @@ def test_the_end_of_a_neighbour_is_removed():
     audio = sounding((0.5, 1.0), (1.3, 1.8), (2.1, 2.6))
     (word,) = tighten_to_speech([Word(0.95, 2.15, " one")], audio)
 
-    assert 1.3 == pytest.approx(word.start, abs=0.011)
-    assert 1.8 == pytest.approx(word.end, abs=0.011)
+    assert (1.3, 1.8) == pytest.approx((word.start, word.end), abs=0.011)
 
 
 def test_a_stop_inside_a_word_does_not_divide_it():
     """The closure of a consonant is part of the word."""
     (word,) = tighten_to_speech([Word(0.8, 2.0, " six")], sounding((1.0, 1.3), (1.38, 1.6)))
 
-    assert (1.0, 1.6) == (pytest.approx(word.start, abs=0.011), pytest.approx(word.end, abs=0.011))
+    assert (1.0, 1.6) == pytest.approx((word.start, word.end), abs=0.011)
 
 
 @given(st.floats(0, 3.9), st.floats(0, 1.0), st.integers(0, 20))
@@ -150,14 +147,8 @@ def test_a_boundary_within_sound_is_moved_to_the_pause_close_by():
     audio = sounding((0.5, 1.0), (1.4, 1.9))
     before, after = tighten_to_speech([Word(0.4, 0.85, " six"), Word(0.85, 2.0, " two")], audio)
 
-    assert (0.5, 1.0) == (
-        pytest.approx(before.start, abs=0.011),
-        pytest.approx(before.end, abs=0.011),
-    )
-    assert (1.4, 1.9) == (
-        pytest.approx(after.start, abs=0.011),
-        pytest.approx(after.end, abs=0.011),
-    )
+    times = (before.start, before.end, after.start, after.end)
+    assert (0.5, 1.0, 1.4, 1.9) == pytest.approx(times, abs=0.011)
 
 
 def test_words_without_a_pause_keep_the_boundary_of_the_model():

@@ -28,11 +28,7 @@ def pauses(monkeypatch):
     ("respond", "message", "is_retryable"),
     [
         (response(200, "<html>sign in</html>", content_type="text/html"), "a page of HTML", False),
-        (
-            response(502, "<h1>Bad Gateway</h1>", retry_after_ms="1"),
-            "502 .*Bad Gateway",
-            True,
-        ),
+        (response(502, "<h1>Bad Gateway</h1>", retry_after_ms="1"), "502 .*Bad Gateway", True),
         (response(200, " " * (MAX_CHARACTERS + 1)), "got 1048577 characters", False),
         (response(200, '{"text": "on'), "Invalid JSON", True),
         (response(200, '{"text": ' + "[" * 100_000), "Invalid JSON", True),
@@ -48,11 +44,7 @@ def pauses(monkeypatch):
         (response(500, "", retry_after_ms="1"), "answered 500", True),
         (response(400, {"error": {"message": "no verbose_json"}}), "no verbose_json", False),
         (response(403, {"error": {"message": "region"}}), "OPENAI_API_KEY", False),
-        (
-            response(307, "", location="http://127.0.0.1:9/"),
-            "it redirects, and key and audio",
-            False,
-        ),
+        (response(307, "", location="http://127.0.0.1:9/"), "redirects, and key and audio", False),
     ],
     ids=[
         "html", "html 502", "long", "damaged", "deep", "no text", "a number", "no words", "429",

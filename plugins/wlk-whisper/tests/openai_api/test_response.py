@@ -112,10 +112,8 @@ def test_a_translation_is_timed_by_its_segments():
         segments=[segment(" Good day.", 0.0, 1.5), segment(" Bye.", 1.5, 2.0)],
     )
 
-    assert (
-        Word(0.0, 1.5, " Good day."),
-        Word(1.5, 2.0, " Bye."),
-    ) == response.timed_segments()
+    expected = (Word(0.0, 1.5, " Good day."), Word(1.5, 2.0, " Bye."))
+    assert expected == response.timed_segments()
     with pytest.raises(ResponseError, match="expected verbose_json with segments"):
         parse(text="Good day.").timed_segments()
 

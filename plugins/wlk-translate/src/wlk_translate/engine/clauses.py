@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import ASRToken
 
-__all__ = ["Clause", "ClauseSplitter"]
+__all__ = ["SENTENCE_ENDS", "Clause", "ClauseSplitter", "bare"]
 
-_SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of users
+SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of users
 _CLAUSE_ENDS = tuple(",;:—–،؛，、；：")  # noqa: RUF001 -- as above
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow either
 _MIN_COLUMNS = (
@@ -68,15 +68,15 @@ class ClauseSplitter:
     def push(self, token: ASRToken) -> Iterator[Clause]:
         """Append a token; yield the clauses that it ends."""
         if self._open:
-            last, text = self._open[-1], _bare(self._text)
+            last, text = self._open[-1], bare(self._text)
             if (token.speaker, token.detected_language) != (last.speaker, last.detected_language):
                 yield from self.flush()
             elif token.start - last.end >= _PAUSE_SECONDS or _divides(text, token.text):
-                yield self._close(ends_sentence=text.endswith(_SENTENCE_ENDS))
+                yield self._close(ends_sentence=text.endswith(SENTENCE_ENDS))
         self._open.append(token)
         self._text += token.text
-        text = _bare(self._text)
-        if text.endswith(_SENTENCE_ENDS) and not _may_go_on(text) and _has_words(text):
+        text = bare(self._text)
+        if text.endswith(SENTENCE_ENDS) and not _may_go_on(text) and _has_words(text):
             yield self._close(ends_sentence=True)
         elif text.endswith(_CLAUSE_ENDS) and _columns(text) >= _MIN_COLUMNS:
             yield self._close(ends_sentence=False)
@@ -92,7 +92,8 @@ class ClauseSplitter:
         return clause
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
+    """Return *text* without the quotation marks and brackets that close it."""
     return text.rstrip().rstrip(_CLOSING)
 
 

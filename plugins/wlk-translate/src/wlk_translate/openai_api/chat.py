@@ -104,11 +104,7 @@ def load(
 
 
 class ChatModel:
-    """
-    A model at an endpoint.
-
-    The official client repeats requests, waits between them, and limits the time of each.
-    """
+    """A model at an endpoint; the official client repeats requests and limits the time of each."""
 
     spans_sentences = True
 

@@ -98,7 +98,7 @@ def everything(session: nox.Session) -> None:
     stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
     if stamp.exists():
         return
-    # Modules are compiled when they are imported first: most never are, and pip compiles all of them.
+    # Modules are compiled by their first import: pip compiles all of them, and most are never used.
     session.install("--no-compile", TORCH)
     sources = _sources(*(_with_extras(path, EXTRAS.get(path.name, ())) for path in paths))
     session.install("--no-compile", *_group("dev"), *_group("references"), *sources)

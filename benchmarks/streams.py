@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from wlk_core import OnlineProcessor
 
-__all__ = ["CHUNK_SECONDS", "Material", "Row", "measure", "print_heading", "print_row", "stream_of"]
-
 CHUNK_SECONDS = 1.0
 _WORDS = 6  # of an utterance: about four seconds
 

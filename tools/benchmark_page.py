@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wlk_bench.data import Dataset
     from wlk_core.backend import BackendSpec
 
-__all__ = ["main", "measure_all", "page", "survey"]
-
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 COMMAND = "nox -s benchmark_page"
 _CODED = frozenset({"scripted"})  # its engine reads coded audio, so there is no model to measure

@@ -13,8 +13,6 @@ from pathlib import Path
 import sys
 import tomllib
 
-__all__ = ["files_of", "lines_in", "main"]
-
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -18,8 +18,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Process", "free_port", "run_server", "wlk_command"]
-
 _READY_SECONDS = 120.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from serve_load.talk import Talk
 
-__all__ = ["SILENCE_SECONDS", "asr", "realtime_commit", "realtime_vad"]
-
 CHUNK_SECONDS = 0.05  # as LiveKit sends
 SILENCE_SECONDS = 0.5  # after which `server_vad` ends an utterance: OpenAI's default
 _CHUNK_BYTES = round(CHUNK_SECONDS * SAMPLE_RATE) * 2

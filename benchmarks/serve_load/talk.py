@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.testing import Clip
 
-__all__ = ["Report", "Talk", "Utterance", "talk_of"]
-
 _WORDS = 6  # of an utterance: about four seconds
 _TAIL = 1.5  # seconds of silence after an utterance, longer than any server waits for more speech
 

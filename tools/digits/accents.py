@@ -7,8 +7,6 @@ foreigner does to `zero` or `three`; with these a recogniser does far better on 
 
 from __future__ import annotations
 
-__all__ = ["ACCENTS", "FESTIVAL_LANGUAGES", "OTHER_SPELLINGS", "PICO_LANGUAGES"]
-
 #: The voice of espeak-ng, and how its language would spell zero to nine.
 ACCENTS = {
     "de": "siero wann tuh sri for faif sicks sewen äit nain",

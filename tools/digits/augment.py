@@ -8,8 +8,6 @@ from rng import happens
 from scipy.fft import next_fast_len
 from scipy.signal import fftconvolve, lfilter
 
-__all__ = ["add_noise", "change_speed", "coloured_noise", "degrade", "fade"]
-
 _FADE_SAMPLES = 64
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mixing import Mixer, Mixture
     from numpy.typing import NDArray
 
-__all__ = ["FIRST_COURSE", "IGNORED", "Batch", "Draft", "draw_batch", "draw_window", "produce"]
-
 IGNORED = -100
 POSITIONS = 1500  # of a 30 s window
 FIRST_COURSE = 0.4  # share of a course from scratch that sees short windows only

@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from mixing import Mixer
     from numpy.typing import NDArray
 
-__all__ = [
-    "IGNORED",
-    "MOST_WORDS",
-    "NOTHING",
-    "AudioTargets",
-    "Draft",
-    "TextBatch",
-    "draw_text_batch",
-    "mark_audio",
-    "reopen",
-    "word_look",
-    "write_down",
-]
-
 IGNORED = -100
 NOTHING = 10  # class of audio without a digit
 MOST_WORDS = 47  # that are counted; more count as so many

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Disguise", "by_person", "disguise", "draw_disguise", "load_disguised"]
-
 TAKES = 4  # of each digit, drawn anew for every disguise
 PROMPT_DISGUISES = 30  # of each speaker of prompts: there is one take of each digit
 PERSON_DISGUISES = 12  # of each voice of festival and Pico

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = ["original_weights", "write_checkpoint"]
-
 #: transformers name -> name in the original layout.
 _NAMES = (
     (r"^model\.language_model\.", "thinker.model."),

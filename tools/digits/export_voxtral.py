@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import VoxtralRealtimeForConditionalGeneration
 
-__all__ = ["mistral_weights", "write"]
-
 MISTRAL = PLUGINS / "wlk-voxtral-mlx/src/wlk_voxtral_mlx/digits"
 
 _EMBEDDER = "mm_streams_embeddings.embedding_module."

@@ -21,8 +21,6 @@ import torch
 from transformers import WhisperForConditionalGeneration, WhisperTokenizer
 from vocabulary import expand
 
-__all__ = ["build", "write_ctranslate2", "write_transformers"]
-
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 CTRANSLATE2 = PLUGINS / "wlk-whisper/src/wlk_whisper/digits/ctranslate2"
 TRANSFORMERS = PLUGINS / "wlk-whisper-digits/src/wlk_whisper_digits/checkpoint"

@@ -14,8 +14,6 @@ from wlk_core.streaming import mel_filters
 if TYPE_CHECKING:
     from recordings import Audio
 
-__all__ = ["MELS", "Features", "disturb", "fit", "log_mel", "raw_log_mel"]
-
 Features = NDArray[np.float32]
 
 MELS = 80

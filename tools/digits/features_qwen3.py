@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from features import Features
     from recordings import Audio
 
-__all__ = [
-    "CHUNK_FRAMES",
-    "MELS",
-    "Spans",
-    "count_tokens",
-    "normalise",
-    "raw_log_mel",
-    "token_spans",
-]
-
 Spans = NDArray[np.float64]
 
 MELS = 128

@@ -13,8 +13,6 @@ from vocabulary import FIRST_TIMESTAMP, TIMESTAMPS, compact
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["load_weights", "prepare", "save_weights"]
-
 #: Positions that each encoder head looks back or ahead at first.
 _SHIFTS = ((-4, 4, -14, 14), (-12, 12, -36, 36), (-6, 6, -25, 25))
 #: Longest shift and the first sinusoid that suits it: slower ones for longer shifts.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from batches import Batch, Draft
     from model import Whisper
 
-__all__ = ["Losses", "Weights", "measure", "measure_digits"]
-
 _UNUSED = math.log(UNUSED_SIZE)
 _FIRST_TIMESTAMP = compact(FIRST_TIMESTAMP)
 _NEIGHBOURS = (

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from batches_qwen3 import TextBatch
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = ["LOOKING_HEADS", "Hints", "measure"]
-
 #: Layers, from the last one, and heads that are trained to attend to the next word.
 LOOKING_HEADS = ((-2, 0), (-2, 1), (-1, 0), (-1, 1))
 _HALFWAY = 2  # layers of the decoder after which audio positions predict their digits

@@ -14,8 +14,6 @@ from recordings import SAMPLE_RATE, Audio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CODECS", "Codec", "draw_codec", "transcode"]
-
 
 @frozen(kw_only=True)
 class Codec:

@@ -15,8 +15,6 @@ from rng import happens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Mixer", "Mixture", "Word", "assemble"]
-
 AUDIBLE = 0.6  # a word that was cut counts when at least this share of it is left
 NOT_AUDIBLE = 0.3  # and does not when at most this share is; cuts in between are avoided
 SHORTEST_SAMPLES = SAMPLE_RATE // 20

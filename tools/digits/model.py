@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from vocabulary import COMPACT_SIZE
 
-__all__ = ["Shape", "Whisper", "sinusoids"]
-
 POSITIONS = 1500
 ROWS = 448
 

@@ -13,8 +13,6 @@ from vocabulary_qwen3 import COMPACT_SIZE, END, PAD
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Qwen3Shape", "build_model", "load_model"]
-
 ROPE_THETA = 1_000_000.0
 _EMBEDDING_SPREAD = 0.08
 

@@ -12,8 +12,6 @@ from transformers import VoxtralRealtimeConfig, VoxtralRealtimeForConditionalGen
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["VoxtralShape", "build_model", "load_model"]
-
 ROPE_THETA = 1_000_000.0
 TEXT_PAD_ID = 11
 

@@ -9,8 +9,6 @@ from rng import happens
 from scipy.fft import next_fast_len
 from scipy.signal import lfilter
 
-__all__ = ["NEGATIVES", "draw_negative"]
-
 
 def draw_negative(samples: int, rng: np.random.Generator) -> Audio:
     """Return a random kind of sound at a random level, sometimes with a second one under it."""

@@ -19,8 +19,6 @@ from scipy.io import wavfile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["collect"]
-
 ASTERISK = Path("/usr/share/asterisk/sounds/en_US_f_Allison")
 
 

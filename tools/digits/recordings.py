@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-__all__ = [
-    "HELD_OUT_TAKES",
-    "SAMPLE_RATE",
-    "Audio",
-    "Voice",
-    "load_recordings",
-    "read_wave",
-    "trim",
-]
-
 Audio = NDArray[np.float32]
 
 SAMPLE_RATE = 16_000

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["happens"]
-
 
 def happens(share: float, rng: np.random.Generator) -> bool:
     """Return True in the given share of calls."""

@@ -14,8 +14,6 @@ from recordings import Audio, read_wave, trim
 from scipy.io import wavfile
 from vocabulary import DIGITS
 
-__all__ = ["Speaker", "render"]
-
 #: Festival's voices read the bytes of their own age.
 _ENCODINGS = {"czech": "iso-8859-2", "hy": "iso-8859-15", "suo": "iso-8859-15"}
 _PICO_RATE = 16_000

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from mixing import Mixture, Word
 
-__all__ = ["POSITIONS_PER_SECOND", "Look", "Target", "draw_target", "word_look"]
-
 Distribution = NDArray[np.float32]
 
 POSITIONS_PER_SECOND = 50  # encoder positions, 20 ms each

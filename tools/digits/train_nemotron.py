@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from recordings import Audio
 
-__all__ = [
-    "BLANK", "LOOK_AHEADS", "TransducerBatch", "draw_batch", "measure", "new_model",
-    "new_processor", "transducer_loss",
-]  # fmt: skip
-
 BATCH_SECONDS = 40.0  # of audio a step
 LONG_FROM = 0.6  # share of a course after which streams longer than the window of attention come
 MELS = 80

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from recordings import Audio
     from torch import Tensor
 
-__all__ = ["CHUNK_FRAMES", "TOKENS", "WEIGHTS", "WINDOW_FRAMES", "Transducer", "fbank"]
-
 #: A space, whose time is the start of a word, and the pieces of the word.
 SPACE = "▁"
 _WORDS = tuple(dict.fromkeys(piece.strip() for pieces in PIECES for piece in pieces))

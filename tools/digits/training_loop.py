@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.sharedctypes import Synchronized
 
-__all__ = [
-    "Clock", "Plan", "batches_of", "begin", "course_parser", "descend", "rate_at", "run", "train",
-]  # fmt: skip
-
 _log = logging.getLogger("training")
 
 AVERAGE_SHARE = 0.1  # weights are stored as an average over the last tenth of the steps so far

@@ -9,27 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "COMPACT_SIZE",
-    "DIGITS",
-    "END_OF_TEXT",
-    "ENGLISH",
-    "FIRST_TIMESTAMP",
-    "FULL_IDS",
-    "FULL_SIZE",
-    "NO_SPEECH",
-    "NO_TIMESTAMPS",
-    "START_OF_PREVIOUS",
-    "START_OF_TRANSCRIPT",
-    "TIMESTAMPS",
-    "TRANSCRIBE",
-    "UNUSED_SIZE",
-    "WORD_IDS",
-    "compact",
-    "expand",
-    "timestamp_id",
-]
-
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 #: " zero" ... " nine": with its leading space, each is a single token of multilingual.tiktoken.

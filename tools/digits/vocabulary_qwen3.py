@@ -13,26 +13,6 @@ from vocabulary import DIGITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "BUNDLED",
-    "COMPACT_SIZE",
-    "END",
-    "FIRST_WORDS",
-    "FULL_IDS",
-    "IDS",
-    "LANGUAGES",
-    "LOG_UNUSED",
-    "NAMES",
-    "OTHER",
-    "PAD",
-    "SUFFIX",
-    "VOCABULARY_SIZE",
-    "WORDS",
-    "expand",
-    "header",
-    "prefix",
-]
-
 #: The checkpoint that is shipped: a training writes other weights, and the tokenizer is always its.
 BUNDLED = Path(__file__).parents[2] / "plugins/wlk-qwen3-simul/src/wlk_qwen3_simul/digits"
 

@@ -15,17 +15,6 @@ from recordings import CLIP_PEAK, Audio, Voice
 from synthesis import Speaker, render
 from vocabulary import DIGITS
 
-__all__ = [
-    "ESPEAK",
-    "FESTIVAL",
-    "FLITE",
-    "FOREIGN",
-    "PICO",
-    "SENTENCES",
-    "load_voices",
-    "training_speakers",
-]
-
 #: Speech without a single digit: a digit recogniser has nothing to write here.
 SENTENCES = (
     "hello there",

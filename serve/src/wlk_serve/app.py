@@ -213,8 +213,7 @@ class Server:
     async def _refuse_recording(self, request: Request, error: Exception) -> Response:
         _LOGGER.error("a recording cannot be kept: %s", error)  # on a full disk
         message = "the server cannot keep the recording now"
-        answer = RequestError(message, status=507, code="insufficient_storage", retry_after=60)
-        return await self._refuse(request, answer)
+        return await self._refuse(request, RequestError(message, status=507, code="storage_full"))
 
     async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
         _LOGGER.error("a request failed", exc_info=error)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["BurstDetector", "load"]
-
 FRAME_SAMPLES = 800  # 0.05 s
 
 

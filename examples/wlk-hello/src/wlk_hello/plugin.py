@@ -9,8 +9,6 @@ from wlk_core.plugins import BackendSpec, hookimpl
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SPEC", "wlk_backends"]
-
 SPEC = BackendSpec(
     name="hello",
     api=1,

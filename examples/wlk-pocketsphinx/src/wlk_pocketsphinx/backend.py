@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["load"]
-
 FILES = ("grammar.jsgf", "words.dict")
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["GrammarDecoder"]
-
 FRAMES_PER_SECOND = 100  # PocketSphinx's -frate
 MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and less than a few frames has no features
 LEAD_SECONDS = 0.5  # of quiet before the audio, else the first word swallows the pause before it

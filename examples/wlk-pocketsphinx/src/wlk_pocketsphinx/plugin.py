@@ -9,8 +9,6 @@ from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["POCKETSPHINX", "wlk_backends"]
-
 POCKETSPHINX = BackendSpec(
     name="pocketsphinx",
     api=1,

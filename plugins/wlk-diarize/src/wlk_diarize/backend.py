@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
     from wlk_diarize.engine.networks import Networks
 
-__all__ = ["enrolled", "load"]
-
 _WINDOW_SAMPLES = 10 * SAMPLE_RATE  # that the segmentation was trained on
 _VOICE_SAMPLES = 60 * SAMPLE_RATE  # of a recording; more says no more of a voice
 _MIN_VOICE_SECONDS = 2.0

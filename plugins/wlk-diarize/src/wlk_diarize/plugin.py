@@ -9,8 +9,6 @@ from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CLUSTERING", "SORTFORMER", "wlk_diarizers"]
-
 CLUSTERING = AnnotatorSpec(
     kind="diarizer",
     name="clustering",

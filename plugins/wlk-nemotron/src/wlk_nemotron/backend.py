@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wlk_nemotron.checkpoint import CheckpointSettings
     from wlk_nemotron.engine.recognizer import ChunkAnswer, ChunkRequest
 
-__all__ = ["Engine", "loaded_backend"]
-
 
 class Engine(Protocol):
     """A loaded model that any number of streams share; what is of a stream is in its requests."""

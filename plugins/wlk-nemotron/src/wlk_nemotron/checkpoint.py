@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["CheckpointSettings"]
-
 FRAME_MS = 80  # of the encoder
 AUTOMATIC = "auto"  # the prompt with which the model detects the language
 ENGLISH_PROMPT = 0  # of models without prompts, which ignore it

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wlk_core.languages import NAMES, find_language
 
-__all__ = ["LANGUAGES", "code_of"]
-
 #: Model card of nvidia/nemotron-3.5-asr-streaming-0.6b, 40 locales of these languages.
 LANGUAGES = (
     "ar", "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "he", "hi", "hr", "hu", "it",

@@ -10,8 +10,6 @@ from wlk_nemotron.languages import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["NEMOTRON", "wlk_backends"]
-
 NEMOTRON = BackendSpec(
     name="nemotron",
     api=1,

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, SessionAudio, SessionInfo
 
-__all__ = ["MODES", "AsrProtocol"]
-
 MODES = ("full", "diff")
 _MAX_LINES = 200  # of a state, as many as its page shows
 _LATE = 3  # utterances to which a speaker or a translation may still belong

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import Handshake
 
-__all__ = ["wlk_protocols"]
-
 _BAD_KEY, _BAD_SETTINGS = 4401, 4400  # close codes
 _KEY_STATUS = 401
 _TEMPORARY = {429, 503}

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wlk_protocol_deepgram.query import FluxQuery
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
-__all__ = ["FluxProtocol"]
-
 _UPDATE_SECONDS = 0.25  # of audio
 _FRAME_SECONDS = 0.05  # a little more than the 32 ms that the detector of speech may wait for
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from wlk_protocol_deepgram.query import ListenQuery
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
-__all__ = ["ListenProtocol"]
-
 
 class ListenProtocol:
     """

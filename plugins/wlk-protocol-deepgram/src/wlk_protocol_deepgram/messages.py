@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, ModelCard
 
-__all__ = [
-    "channel_record",
-    "language_fields",
-    "metadata_fields",
-    "model_info",
-    "parse_message",
-    "rounded",
-]
-
 _DIGITS = 3  # of times in seconds
 
 

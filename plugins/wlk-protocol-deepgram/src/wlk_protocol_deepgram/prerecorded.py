@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Handshake, Message, ModelCard, RecordingRequest
 
-__all__ = ["recording_request"]
-
 
 def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
     """

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.protocols import Message, ModelCard
 
-__all__ = ["FluxQuery", "ListenQuery", "is_true", "language_of", "refuse_channels", "terms_of"]
-
 _ENCODINGS: dict[str, Encoding] = {
     "linear16": "s16le",
     "linear32": "f32le",

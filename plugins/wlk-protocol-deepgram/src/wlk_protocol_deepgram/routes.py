@@ -33,8 +33,6 @@ if TYPE_CHECKING:
         SessionInfo,
     )
 
-__all__ = ["wlk_protocols"]
-
 _SUBPROTOCOL = "token"  # browsers offer it and, beside it, the key
 
 

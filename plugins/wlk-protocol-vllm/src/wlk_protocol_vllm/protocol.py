@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import SegmentEnd, SessionAudio, SessionInfo
 
-__all__ = ["VllmProtocol"]
-
 _SAMPLE_BYTES = 2
 
 

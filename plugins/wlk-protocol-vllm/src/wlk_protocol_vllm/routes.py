@@ -10,8 +10,6 @@ from wlk_serve.protocols import Opening, SocketRoute, StreamSettings, hookimpl
 if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake
 
-__all__ = ["wlk_protocols"]
-
 
 def _open(handshake: Handshake) -> Opening:
     card = handshake.card(handshake.query.get("model"))

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
-__all__ = ["WyomingProtocol", "error_event"]
-
 _WIDTH, _CHANNELS = 2, 1  # bytes of a sample, and how many at a time
 _RATES = (8_000, 48_000)  # samples a second
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import ModelCard
 
-__all__ = ["read_event", "wlk_protocols"]
-
 _MAX_BYTES = 1 << 20  # of data and payload; a chunk of Home Assistant is 2 KiB
 
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.checkpoint import Checkpoint
     from wlk_qwen3_simul.engine.network import Network
 
-__all__ = ["loaded_backend", "open_stream", "warmup"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -16,8 +16,6 @@ from wlk_qwen3_simul.models import DIGITS
 if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec
 
-__all__ = ["BUNDLED", "Checkpoint"]
-
 BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # one whole window of context and an open one

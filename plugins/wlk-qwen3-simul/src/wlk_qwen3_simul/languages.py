@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wlk_core.languages import NAMES
 
-__all__ = ["LANGUAGES", "code_of"]
-
 # Model card of Qwen/Qwen3-ASR; codes are ISO 639-1, and ISO 639-3 where that has none.
 _SUPPORTED = (
     "ar", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fil", "fr", "hi", "hu", "id", "it",

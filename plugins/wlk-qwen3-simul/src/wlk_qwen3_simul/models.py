@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DIGITS", "FILES", "MODELS"]
-
 DIGITS = "digits"  #: the bundled checkpoint
 
 # The original layout, which torch and MLX both load.  torch also loads the `-hf` repositories, by

@@ -14,8 +14,6 @@ from wlk_qwen3_simul.models import FILES, MODELS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["QWEN3_MLX_SIMUL", "QWEN3_SIMUL", "TORCH_DEVICES", "wlk_backends"]
-
 TORCH_DEVICES = ("auto", "cpu", "cuda", "mps")
 
 _OPTIONS = (

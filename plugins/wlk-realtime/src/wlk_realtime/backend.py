@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         Recognizer,
     )
 
-__all__ = ["RealtimeBackend", "load"]
-
 logger = logging.getLogger(__name__)
 
 # A server transcribes; what it cannot do for a stream is not declared.

@@ -10,8 +10,6 @@ from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["REALTIME", "wlk_backends"]
-
 # What any server may have.  A loaded backend declares what its server does.
 REALTIME = BackendSpec(
     name="realtime",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import Backend, BackendSpec, EngineCalls, Recognizer, StreamConfig
     from wlk_sherpa.checkpoint import Checkpoint
 
-__all__ = ["load"]
-
 BUNDLED = {"digits": Path(__file__).parent / "digits"}
 WORD_GAP = 0.4  # seconds, where a checkpoint declares none
 RESERVED = "/:#@"  # what hotwords of sherpa-onnx are separated, weighted and named by

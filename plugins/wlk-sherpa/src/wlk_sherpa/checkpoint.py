@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["Checkpoint", "read_checkpoint", "read_pieces"]
-
 TOKENS = "tokens.txt"
 SUBSAMPLING = 4  # frames of features to a frame of the encoder; NeMo's models declare theirs
 FRAME_SECONDS = 0.01  # of the features

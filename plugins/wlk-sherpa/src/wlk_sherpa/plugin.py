@@ -11,8 +11,6 @@ from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SHERPA", "wlk_backends"]
-
 SHERPA = BackendSpec(
     name="sherpa",
     api=1,

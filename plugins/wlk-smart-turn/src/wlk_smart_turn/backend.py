@@ -14,8 +14,6 @@ from wlk_smart_turn.engine.model import OnnxModel
 if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
 
-__all__ = ["load"]
-
 # Loaded once for all streams that are open: 9 MB of weights, which no stream changes.
 _loaded: WeakValueDictionary[Path, OnnxModel] = WeakValueDictionary()
 _loading = threading.Lock()

@@ -9,8 +9,6 @@ from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SMART_TURN", "wlk_turn_detectors"]
-
 SMART_TURN = AnnotatorSpec(
     kind="turn-detector",
     name="smart-turn",

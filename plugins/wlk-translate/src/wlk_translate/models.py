@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MODELS", "TARGET_TOKENS"]
-
 # Conversions of Helsinki-NLP/opus-mt-* by others; each is one direction, 160 to 310 MB.  The author
 # with most of them has some without weights: these are known to be whole.
 _GAUDI = (

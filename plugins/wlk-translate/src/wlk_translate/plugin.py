@@ -11,8 +11,6 @@ from wlk_translate.models import MODELS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["OPENAI_CHAT", "OPUS_MT", "wlk_translators"]
-
 _LANGUAGES = (
     Option(name="target_language", help="code of the language to translate to, such as de"),
     Option(

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import Handshake, Message, SegmentEnd, SessionAudio, SessionInfo
 
-__all__ = ["TranslationProtocol", "wlk_protocols"]
-
 _RATE = 24_000  # samples a second of 16 bits, the one format of these sessions
 _APPEND = "session.input_audio_buffer.append"
 

@@ -16,8 +16,6 @@ from wlk_voxtral.sizes import ConfigSchema
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CONFIG", "read_checkpoint"]
-
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
 CEILING = 1.5  # log10 mel energy: the default of transformers' feature extractor

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec
 
-__all__ = ["VOXTRAL_HF", "wlk_backends"]
-
 VOXTRAL_HF = voxtral_spec(
     name="voxtral-hf",
     summary="Voxtral Realtime on transformers: CUDA, MPS and CPU",

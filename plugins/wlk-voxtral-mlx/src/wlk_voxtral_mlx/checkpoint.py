@@ -23,8 +23,6 @@ from wlk_voxtral.sizes import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["ModelConfig", "TransformerConfig", "read_checkpoint", "weight_files"]
-
 MISTRAL_WEIGHTS = "consolidated.safetensors"
 # Of the published model; some configurations leave them out.
 ENCODER_WINDOW, DECODER_WINDOW = 750, 8192

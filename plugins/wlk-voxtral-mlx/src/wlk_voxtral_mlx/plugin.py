@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec
 
-__all__ = ["VOXTRAL_MLX", "wlk_backends"]
-
 VOXTRAL_MLX = voxtral_spec(
     name="voxtral-mlx",
     summary="Voxtral Realtime on MLX: Apple Silicon, Linux on CPU and CUDA",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.engine import DecodeAnswer, StreamState, VoxtralEngine
     from wlk_voxtral.recognizer import StepDecoder
 
-__all__ = ["loaded_backend"]
-
 
 def loaded_backend(spec: BackendSpec, engine: VoxtralEngine) -> LoadedBackend[VoxtralEngine]:
     """Return the backend of *spec* around a loaded model."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming import LogMel
 
-__all__ = ["CheckpointSettings"]
-
 TOKENIZER_FILE = "tekken.json"
 SETTINGS_FILE = "wlk.json"
 

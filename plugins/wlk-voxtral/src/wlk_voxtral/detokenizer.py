@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
-__all__ = ["StreamingDetokenizer", "TimedText"]
-
 MIN_PROBABILITY = 1e-30  # its logarithm is finite
 
 

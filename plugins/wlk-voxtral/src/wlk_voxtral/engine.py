@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.checkpoint import CheckpointSettings
     from wlk_voxtral.network import Cache, ForwardPass, Network
 
-__all__ = [
-    "DecodeAnswer",
-    "DecodeRequest",
-    "StreamState",
-    "VoxtralEngine",
-    "cut_answer",
-    "predictions_of",
-]
-
 
 @attrs.frozen(kw_only=True, eq=False)
 class StreamState:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wlk_voxtral.speculative import TokenPrediction
 
-__all__ = ["Cache", "DecoderRow", "EncoderRow", "ForwardPass", "Network"]
-
 
 class Cache(Protocol):
     """Tensors of a stream between two calls: a value, never changed in place."""

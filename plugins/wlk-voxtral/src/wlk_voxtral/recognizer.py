@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
-__all__ = ["StepDecoder", "VoxtralRecognizer", "silence_features"]
-
 MAX_CALL_STEPS = 16  # in one engine call; live audio comes one step at a time
 TAIL_STEPS = 10  # of silence after the delay: room for the pieces of a long last word
 MAX_EXTRA_STEPS = 64  # of silence after those, while text still comes

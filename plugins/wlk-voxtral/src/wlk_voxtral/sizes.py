@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
     from wlk_core.models import TensorHeader
 
-__all__ = [
-    "MISTRAL",
-    "TRANSFORMERS",
-    "ConfigSchema",
-    "Quantization",
-    "StackKeys",
-    "check_config",
-]
-
 _Theta = Annotated[float, Meta(ge=1, le=1e12)] | None
 _Epsilon = Annotated[float, Meta(ge=0, le=1)] | None
 _Mels = Annotated[int, Meta(ge=1, le=512)] | None

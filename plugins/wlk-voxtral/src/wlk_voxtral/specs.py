@@ -7,8 +7,6 @@ from typing import Any
 
 from wlk_core.plugins import BackendSpec, Option, standard_options
 
-__all__ = ["DTYPES", "IS_APPLE_SILICON", "MINI", "voxtral_spec"]
-
 IS_APPLE_SILICON = (platform.system(), platform.machine()) == ("Darwin", "arm64")
 MINI = "mistralai/Voxtral-Mini-4B-Realtime-2602"
 DTYPES = ("float32", "bfloat16", "float16")

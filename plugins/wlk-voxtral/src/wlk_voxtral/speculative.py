@@ -10,8 +10,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SpeculativeDecoding", "TokenPrediction"]
-
 
 @attrs.frozen
 class TokenPrediction:

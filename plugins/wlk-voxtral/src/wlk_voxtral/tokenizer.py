@@ -10,8 +10,6 @@ from msgspec import Meta, Struct, convert
 
 from wlk_core.streaming.features import FRAME_SAMPLES
 
-__all__ = ["STEP_FRAMES", "STEP_SAMPLES", "STEP_SECONDS", "TekkenTokenizer"]
-
 # A step is one token id and eight mel frames.
 STEP_MS = 80  # 12.5 token ids a second (arXiv:2602.11298)
 STEP_SECONDS = 0.08

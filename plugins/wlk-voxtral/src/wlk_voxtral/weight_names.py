@@ -7,8 +7,6 @@ from typing import Literal
 
 import attrs
 
-__all__ = ["IGNORED", "LAYOUTS", "Layout", "WeightName", "layout_of", "module_weight"]
-
 Layout = Literal["Mistral", "voxmlx", "transformers", "mlx-audio"]
 LAYOUTS: tuple[Layout, ...] = ("Mistral", "voxmlx", "transformers", "mlx-audio")
 

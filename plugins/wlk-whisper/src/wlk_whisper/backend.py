@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.network import Network, Passes
 
-__all__ = ["decoding_options", "network_backend", "window_recognizer"]
-
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")

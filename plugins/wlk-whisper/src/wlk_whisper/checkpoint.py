@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec
     from wlk_whisper.engine.features import AudioContext
 
-__all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "find_model"]
-
 # A longer buffer is decoded more often, a shorter one gives less context.  Half of it stays when it
 # is cut: where a cut left the newest words only, two in five more were wrong.  With ticks of
 # 0.5 s this is what 12 encoder frames for each new one allow, for as many errors: docs/whisper.md.

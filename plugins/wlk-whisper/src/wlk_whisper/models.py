@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "DIGITS",
-    "FASTER_WHISPER_FILES",
-    "FASTER_WHISPER_MODELS",
-    "HOSTED_MODELS",
-    "LANGUAGES",
-    "MLX_FILES",
-    "MLX_MODELS",
-    "TRANSFORMERS_FILES",
-    "TRANSFORMERS_MODELS",
-]
-
 DIGITS = "digits"  #: the bundled checkpoint
 
 # In the order of their tokens (openai/whisper, whisper/tokenizer.py); "yue" came with large-v3.

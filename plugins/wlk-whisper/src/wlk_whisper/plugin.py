@@ -22,8 +22,6 @@ from wlk_whisper.models import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FASTER_WHISPER", "MLX_WHISPER", "OPENAI_API", "WHISPER", "wlk_backends"]
-
 CAPABILITIES = frozenset(
     {
         "hypothesis",

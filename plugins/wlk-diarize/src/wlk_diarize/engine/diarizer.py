@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wlk_diarize.engine.networks import Networks
     from wlk_diarize.engine.speakers import Voice
 
-__all__ = ["ClusteringDiarizer"]
-
 _WINDOW = 592  # frames that the segmentation sees: 10 s, on which segmentation-3.0 was trained
 _HOP = 60  # frames from a decision to the next: 1.01 s
 _LOOKAHEAD = 90  # frames of audio after what is decided: 1.52 s

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Audio = NDArray[np.float32]
 
-__all__ = ["FRAME_SAMPLES", "LOCAL_SPEAKERS", "MIN_SAMPLES", "Networks", "OnnxNetworks"]
-
 FRAME_SAMPLES = 270  # from a frame of segmentation-3.0 to the next: strides of 10 x 3 x 3 x 3
 MIN_SAMPLES = 4_000  # of audio that the networks are given: 0.25 s
 _RECEPTIVE_SAMPLES = 991  # that a frame of segmentation-3.0 sees

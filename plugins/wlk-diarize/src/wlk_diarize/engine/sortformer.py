@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-__all__ = ["FFT", "HOP", "LATENCIES", "STACKED", "Network", "SortformerDiarizer"]
-
 HOP = 160  # samples from a frame to the next: 10 ms
 FFT = 512  # samples that a frame is computed from, its time in their middle
 STACKED = 8  # frames that the encoder takes as one

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Speakers", "Voice"]
-
 _HALF_SECONDS = 0.5  # of speech, whose embedding is as much chance as speaker; see Speakers
 _NEW_SECONDS = 1.0  # of speech that a new speaker takes: embeddings of less are too far from any
 # Likeness below which speech is a new speaker's.  Of 40 voices, the same one mostly had 0.85 to 1.1

@@ -17,8 +17,6 @@ from wlk_diarize.torch.network import TorchNetwork
 if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
 
-__all__ = ["load"]
-
 # Loaded once for all streams that are open: 400 MB of weights, which no stream changes.
 _loaded: WeakValueDictionary[object, TorchNetwork] = WeakValueDictionary()
 _loading = threading.Lock()

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wlk_diarize.engine.sortformer import Floats
 
-__all__ = ["TorchNetwork"]
-
 
 class TorchNetwork:
     """

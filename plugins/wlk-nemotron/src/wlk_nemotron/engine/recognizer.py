@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wlk_nemotron.checkpoint import CheckpointSettings
     from wlk_nemotron.engine.words import EmittedToken
 
-__all__ = ["MAX_CALL_FRAMES", "ChunkAnswer", "ChunkRequest", "NemotronRecognizer", "StreamState"]
-
 MAX_CALL_FRAMES = 64  # encoder frames in one engine call; live audio comes one chunk at a time
 TAIL_FRAMES = 5  # of silence at least, after the end of an utterance: room for its last token
 

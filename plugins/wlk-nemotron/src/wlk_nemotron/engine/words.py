@@ -13,8 +13,6 @@ from wlk_core.streaming import Word, is_unspaced
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EmittedToken", "WordAssembler"]
-
 FRAME_SECONDS = 0.08
 # A word is final when the next one begins, or so many frames after its last token.  The tokens of
 # a word follow each other within a few frames; one that comes later still joins the text without

@@ -19,8 +19,6 @@ from wlk_nemotron.torch.weights import load_model
 if TYPE_CHECKING:
     from wlk_core.plugins import Backend, BackendSpec
 
-__all__ = ["load"]
-
 BUNDLED = {"digits": Path(__file__).parents[1] / "digits"}
 
 logger = logging.getLogger(__name__)

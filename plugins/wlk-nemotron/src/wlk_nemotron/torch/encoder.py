@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.kv_pool import KVCache
 
-__all__ = ["Encoder", "Layout", "PackedTensors", "Paddings"]
-
 Layout = tuple[tuple[str, tuple[int, ...]], ...]  #: names and shapes of the tensors of a row
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wlk_nemotron.engine.recognizer import ChunkAnswer, ChunkRequest
     from wlk_nemotron.torch.encoder import Layout
 
-__all__ = ["NemotronEngine", "TorchState"]
-
 _OUTPUT, _HIDDEN, _CELL = "decoder.output", "decoder.hidden", "decoder.cell"
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["DecodedRow", "TransducerStates", "decode_frames", "initial_states"]
-
 BLOCK_FRAMES = 16  # scored at a time: bounds the memory of scores over a large vocabulary
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["load_model"]
-
 CLASSES: dict[str, Any] = {
     "nemotron3_5_asr": Nemotron3_5AsrForRNNT,
     "nemotron_asr_streaming": NemotronAsrStreamingForRNNT,

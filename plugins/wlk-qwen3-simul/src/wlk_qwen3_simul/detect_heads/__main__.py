@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.detect_heads.scores import Scores
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.detect_heads.manifest import Clip
 
-__all__ = ["attention_of_all_heads", "score_clips"]
-
 SLACK_SECONDS = 0.1  # that a word may end after its audio
 
 

@@ -14,8 +14,6 @@ from wlk_qwen3_simul.languages import LANGUAGES
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["EXAMPLE", "Clip", "ClipWord", "read_manifest"]
-
 EXAMPLE = (
     '{"audio": "clip.wav", "language": "en", '
     '"words": [{"text": "hello", "start": 0.31, "end": 0.74}]}'

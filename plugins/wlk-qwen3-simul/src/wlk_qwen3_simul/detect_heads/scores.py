@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.alignment_heads import Row
 
-__all__ = ["Scores", "choose", "token_seconds"]
-
 TOLERANCE = 0.1  # seconds beside a word that still count as in it: an audio token is 0.08 s long
 MIN_BEST_SCORE = 0.2  # a best score below it is too close to chance to commit words by
 MAX_HEADS = 20  # as many as in the published lists

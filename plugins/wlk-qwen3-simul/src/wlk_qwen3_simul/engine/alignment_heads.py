@@ -20,18 +20,6 @@ from wlk_qwen3_simul.models import MODELS
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = [
-    "DETECT_COMMAND",
-    "HEADS_FILE",
-    "ROWS",
-    "AlignmentHead",
-    "AlignmentHeads",
-    "Row",
-    "find_heads",
-    "likely_heads",
-    "unknown_heads",
-]
-
 DETECT_COMMAND = "python -m wlk_qwen3_simul.detect_heads"
 HEADS_FILE = "alignment_heads.json"  #: of a checkpoint, beside its config.json
 MAX_COMPACT = 20  # of the heads in a file of whisperlivekit; as many as in the published lists

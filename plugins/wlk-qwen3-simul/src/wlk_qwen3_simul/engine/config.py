@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["check_config", "read_config_table", "ties_head"]
-
 FILE_NAME = "config.json"
 MAX_MELS = 512  # every Qwen3-ASR has 128
 # Both frameworks compute a table of as many sinusoids; the published models have 1,500.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
     from wlk_qwen3_simul.engine.network import EncodedWindow, KVCache
 
-__all__ = ["CachedDecoder", "token_budget", "transcribe"]
-
 TOKEN_SAMPLES = TOKEN_MEL_FRAMES * HOP_SAMPLES
 TOKENS_PER_SECOND = 15  # faster than speech, in scripts that the vocabulary has words for
 SPELLED_TOKENS_PER_SECOND = 45  # 15 characters of three bytes each

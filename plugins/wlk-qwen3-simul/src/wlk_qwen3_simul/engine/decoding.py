@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, KVCache, Network
 
-__all__ = [
-    "AlignedToken",
-    "DecoderStep",
-    "DecodingResult",
-    "align_tokens",
-    "decode",
-    "steps_from_output",
-]
-
 # More repeats than real speech has in one buffer; decoding stops here.
 LOOP_TIMES = 12
 MAX_LOOP_TOKENS = 16  # tokens of the longest repeated n-gram that is detected

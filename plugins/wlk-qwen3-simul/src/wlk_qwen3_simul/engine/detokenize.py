@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.engine import Engine
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
-__all__ = ["WordToken", "draft_tokens", "forced_tokens", "split_words", "words_from_tokens"]
-
 
 @attrs.frozen
 class WordToken:

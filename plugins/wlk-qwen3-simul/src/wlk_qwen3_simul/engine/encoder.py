@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.network import EncodedWindow, Network
 
-__all__ = ["EncodedAudio", "IncrementalEncoder"]
-
 
 @attrs.frozen(kw_only=True, eq=False)
 class EncodedAudio:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.network import Network
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
-__all__ = ["DecodingOptions", "Engine"]
-
 
 @attrs.frozen(kw_only=True)
 class DecodingOptions:

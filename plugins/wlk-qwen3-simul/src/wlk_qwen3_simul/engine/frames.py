@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from wlk_core.plugins import SAMPLE_RATE
 
-__all__ = [
-    "FRAME_SAMPLES",
-    "FRAME_SECONDS",
-    "HOP_SAMPLES",
-    "LEAD_SAMPLES",
-    "SECOND_MEL_FRAMES",
-    "SECOND_TOKENS",
-    "TOKEN_MEL_FRAMES",
-    "frame_of_token",
-    "token_count",
-]
-
 HOP_SAMPLES = 160  # samples between two mel frames: 10 ms
 LEAD_SAMPLES = 40  # zeros before an utterance; mel frame 99 reaches 40 samples into the next second
 SECOND_MEL_FRAMES = 100  # mel frames of a second, which the encoder convolves together

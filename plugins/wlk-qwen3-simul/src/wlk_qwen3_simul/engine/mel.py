@@ -12,8 +12,6 @@ from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_MEL_FRAMES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DYNAMIC_RANGE", "MelStream", "normalise", "padded_second"]
-
 WINDOW_SAMPLES = 400  # samples of one transform: 25 ms
 HALF = WINDOW_SAMPLES // 2  # samples of a frame on either side of its centre
 MIN_SAMPLES = 8000  # shorter audio is padded with zeros, as in the training of the model

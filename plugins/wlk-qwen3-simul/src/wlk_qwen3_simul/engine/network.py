@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DecoderOutput", "EncodedWindow", "KVCache", "Network", "heads_by_layer"]
-
 
 @attrs.frozen(eq=False)
 class EncodedWindow:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
-__all__ = ["MAX_HEADER_TOKENS", "ChatPrompt", "read_header"]
-
 MAX_HEADER_TOKENS = 16  # the longest language names take five
 _PREFIX = "language"
 

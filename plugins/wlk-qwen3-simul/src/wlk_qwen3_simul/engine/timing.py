@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["word_times"]
-
 # All of them in loudness frames of 10 ms.
 REACH = 80  # before the first and after the last word, which may extend to there
 TOKEN = 8  # of one audio token

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["AUDIO_END", "AUDIO_START", "TEXT_START", "TURN_END", "TURN_START", "Vocabulary"]
-
 TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 AUDIO_START, AUDIO_END = "<|audio_start|>", "<|audio_end|>"
 TEXT_START = "<asr_text>"

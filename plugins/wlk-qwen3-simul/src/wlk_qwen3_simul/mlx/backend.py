@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec, LoadedBackend
     from wlk_qwen3_simul.engine.engine import Engine
 
-__all__ = ["load"]
-
 logger = logging.getLogger(__name__)
 GPU_COMMAND = "pip install 'wlk-qwen3-simul[mlx-cuda]'"
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from wlk_core.models import TensorHeader
 
-__all__ = ["is_quantized", "load_model"]
-
 READABLE_BITS = (2, 4, 8)
 
 

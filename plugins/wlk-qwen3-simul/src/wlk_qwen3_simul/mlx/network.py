@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.mlx import SharedStream
 
-__all__ = ["MlxKVCache", "MlxNetwork"]
-
 BLOCK = 512  # addends of a partial sum
 _Pair = tuple[Any, Any]  # keys and values, [1, heads, positions, size]
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from wlk_core.models import TensorHeader
 
-__all__ = ["load_model", "read_config"]
-
 # Weight names of the original layout and those of transformers; its own names match none of these.
 _KEY_MAPPING = {
     r"^thinker\.model\.": "model.language_model.",

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = [
-    "ATTENTION_NAME",
-    "AttentionCapture",
-    "TorchKVCache",
-    "TorchNetwork",
-    "register_attention",
-]
-
 ATTENTION_NAME = "wlk_qwen3_simul"
 BLOCK = 256  # positions by which a buffer grows
 

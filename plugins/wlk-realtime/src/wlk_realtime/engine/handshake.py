@@ -15,8 +15,6 @@ from wlk_realtime.engine.messages import (
 from wlk_realtime.engine.openai import OpenAiDialect, OpenAiServer
 from wlk_realtime.engine.vllm import VllmProbe, VllmServer
 
-__all__ = ["ForeignServer", "Handshake"]
-
 _GREETINGS = ("session.created", "transcription_session.created")
 
 ForeignServer: TypeAlias = OpenAiServer | VllmServer

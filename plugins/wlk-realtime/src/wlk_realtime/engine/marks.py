@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import Word
     from wlk_realtime.engine.requests import SessionConfig
 
-__all__ = ["MARKS", "MarksDialect"]
-
 MARKS = "wlk.marks"
 _FORMAT = {"type": "audio/wlk-f32le", "rate": SAMPLE_RATE}
 _COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))

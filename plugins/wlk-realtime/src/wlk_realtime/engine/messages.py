@@ -10,21 +10,6 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from wlk_core.plugins import Word
 
-__all__ = [
-    "LATE",
-    "Message",
-    "ServerMessageError",
-    "ServerRefusalError",
-    "check_length",
-    "input_of",
-    "parse",
-    "refusal_of",
-    "shortened",
-    "to_number",
-    "to_text",
-    "to_words",
-]
-
 Message: TypeAlias = "dict[str, Any]"
 _QUOTED = 200  # characters of a server's message
 # Errors of a request that another session would repeat.

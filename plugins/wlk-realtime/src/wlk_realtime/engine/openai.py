@@ -32,8 +32,6 @@ from wlk_realtime.engine.requests import Decoded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OpenAiDialect", "OpenAiServer"]
-
 _RATE = 24_000  # the only one that OpenAI takes
 _FORMAT = {"type": "audio/pcm", "rate": _RATE}
 _MIN_SAMPLES = SAMPLE_RATE // 10  # OpenAI refuses less than 100 ms

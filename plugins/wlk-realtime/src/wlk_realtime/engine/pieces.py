@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_UNTIMED_STEPS",
-    "STEP_SAMPLES",
-    "AudioPieces",
-    "Part",
-    "Rotation",
-    "base64_pcm16",
-    "untimed_words",
-]
-
 STEP_SAMPLES = 1280  # 80 ms, a token of Voxtral Realtime
 
 # 24 s: less than the audio that a stream keeps for another connection, because no word of a piece

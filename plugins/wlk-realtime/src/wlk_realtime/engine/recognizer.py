@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-__all__ = ["KEPT_SECONDS", "RemoteRecognizer"]
-
 CELL_SAMPLES = 1280  # 80 ms: audio is sent in whole steps of natively streaming models
 PIECE_SAMPLES = 50 * CELL_SAMPLES  # 4 s, so that a request is short
 # Audio that was decoded is kept for a connection that is lost: LocalAgreement decodes the last 30 s

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import Word
     from wlk_realtime.engine.requests import Decoded, Dialect, Request
 
-__all__ = ["RemoteStream"]
-
 _NO_UTTERANCE = -1
 _SAME_TIME = 1e-3  # seconds between two times of one word
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-__all__ = ["Conversation", "Decoded", "Dialect", "Request", "ServerProgress", "SessionConfig"]
-
 
 @attrs.frozen(kw_only=True)
 class SessionConfig:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["STEP_SECONDS", "StepWords"]
-
 STEP_SECONDS = STEP_SAMPLES / SAMPLE_RATE
 LOUDNESS_SECONDS = 6.0  # before the newest text: a long word, and the noise around it
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-__all__ = ["LEFT_PAD_STEPS", "VllmDialect", "VllmProbe", "VllmServer"]
-
 # Steps of silence before the audio, and the begin of the text: the prompt without its delay.
 LEFT_PAD_STEPS = 32
 _BEGIN_STEPS = 1

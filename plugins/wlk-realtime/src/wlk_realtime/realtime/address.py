@@ -13,8 +13,6 @@ import attrs
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError, offline_mode
 from wlk_core.untrusted import is_loopback
 
-__all__ = ["Address", "Endpoint", "read_key", "tls_context"]
-
 _EXAMPLE = "--model ws://HOST:8000/v1/realtime"
 _PATH = "/realtime"
 _AZURE = ".azure.com"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     )
     from wlk_realtime.realtime.address import Endpoint
 
-__all__ = ["Connection", "ReconnectingClient"]
-
 _MAX_MESSAGE_BYTES = 16 << 20
 _CLOSE_SECONDS = 2.0
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 1.0  # seconds between attempts to connect again

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from wlk_realtime.engine.requests import Dialect, SessionConfig
     from wlk_realtime.realtime.address import Endpoint
 
-__all__ = ["Declaration", "fetch_declaration"]
-
 _MAX_BYTES = 1 << 20
 _MAX_NUMBER = 1e6  # of a bound, or of seconds
 _VLLM_DELAY = 3.0  # seconds: the longest delay of Voxtral Realtime, and the pieces of a word

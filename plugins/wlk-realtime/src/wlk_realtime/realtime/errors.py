@@ -21,9 +21,6 @@ from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError,
 if TYPE_CHECKING:
     from wlk_realtime.realtime.address import Endpoint
 
-__all__ = ["EXPECTED_ERRORS", "backend_error", "is_transient"]
-
-
 #: What a connection can raise without a mistake in this package.
 EXPECTED_ERRORS = (
     OSError,  # TimeoutError and ssl.SSLError among them

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wlk_realtime.realtime.address import Endpoint
     from wlk_realtime.realtime.declaration import Declaration
 
-__all__ = ["Server"]
-
 T = TypeVar("T")
 _CANCEL_SECONDS = 2.0  # for tasks that clean up
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DecodeAnswer", "DecodeRequest", "HeldStream", "SherpaEngine", "Token", "cut_answer"]
-
 FRAME_SAMPLES = SAMPLE_RATE // 100  # of the features
 LONGEST_STEP = 60 * SAMPLE_RATE  # samples; a model that needs more is not a streaming one
 

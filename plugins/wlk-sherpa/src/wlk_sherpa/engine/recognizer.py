@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
 
-__all__ = ["SherpaRecognizer", "StreamSettings"]
-
 MAX_CALL_STEPS = 8  # in one engine call; live audio comes one step at a time
 TAIL_SECONDS = 0.5  # of zeros after an utterance: transducers emit a token up to so much late
 # A segment ends in a pause or, while somebody speaks without one, at a length.  Sherpa-onnx's own

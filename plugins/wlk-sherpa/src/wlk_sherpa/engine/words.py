@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from wlk_sherpa.engine.engine import Token
 
-__all__ = ["group", "is_blank", "word_of"]
-
 CONTINUES = "@@"  # at the end of a token of Paraformer: the next one belongs to its word
 _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # as sherpa-onnx shows the tokens of byte fallback
 

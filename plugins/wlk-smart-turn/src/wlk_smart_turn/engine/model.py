@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FRAMES", "TURN_SAMPLES", "OnnxModel", "features"]
-
 TURN_SAMPLES = 8 * SAMPLE_RATE  # that smart-turn v3 was trained on
 FRAMES = 800  # mel frames of that audio, 100 a second
 _BANDS = 80

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
     from wlk_translate.engine.translator import Pair
 
-__all__ = ["OpusMT", "load"]
-
 _MAX_PIECES = 256  # of a clause and its context, and of their translations before it
 _POSITIONS = 512  # of Marian's encoder and decoder; CTranslate2 raises RuntimeError beyond them
 _FULL_STOPS = ".。।"

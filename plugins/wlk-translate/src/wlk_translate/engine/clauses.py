@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import ASRToken
 
-__all__ = ["SENTENCE_ENDS", "Clause", "ClauseSplitter", "bare"]
-
 SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of users
 _CLAUSE_ENDS = tuple(",;:—–،؛，、；：")  # noqa: RUF001 -- as above
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow either

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import ASRToken
 
-__all__ = ["ClauseTranslator", "Engine", "Pair"]
-
 logger = logging.getLogger(__name__)
 
 _CONTEXT = 2  # clauses; those before say little about the next one

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
     from wlk_translate.engine.translator import Pair
 
-__all__ = ["ChatModel", "load"]
-
 logger = logging.getLogger(__name__)
 
 _DEFAULT_URL = "https://api.openai.com/v1"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.kv_pool import KVCache, KVPool
 
-__all__ = ["EncoderCache", "attend", "encode"]
-
 CONVOLUTIONS = ("conv1", "conv2")
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_hf.torch.encoder import EncoderCache
 
-__all__ = ["TorchNetwork"]
-
 # Logits: a pass over several positions rounds differently from a pass over a single one.
 MIN_MARGINS = {torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}
 NO_WINDOW = 1 << 40  # positions; more than a stream has

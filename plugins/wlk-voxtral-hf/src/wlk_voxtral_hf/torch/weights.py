@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["load_model"]
-
 
 def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any:
     """

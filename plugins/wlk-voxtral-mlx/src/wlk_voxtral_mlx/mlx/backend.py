@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import Backend, BackendSpec
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
-__all__ = ["load"]
-
 BUNDLED = {"digits": Path(__file__).parents[1] / "digits"}
 INSTALL_HINT = "pip install 'wlk-voxtral-mlx[cuda]'"
 REMEDY = "choose a quantized model such as mini-4bit"

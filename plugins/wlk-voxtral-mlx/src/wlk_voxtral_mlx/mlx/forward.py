@@ -12,8 +12,6 @@ from wlk_core.frameworks.mlx import gelu, silu
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EncoderCache", "KVCache", "decode", "encode"]
-
 Layer = tuple[mx.array, mx.array]  # keys and values, [1, heads, positions, size]
 
 

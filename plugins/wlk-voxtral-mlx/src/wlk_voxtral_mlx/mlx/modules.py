@@ -11,8 +11,6 @@ import mlx.core as mx
 if TYPE_CHECKING:
     from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
 
-__all__ = ["Voxtral"]
-
 KERNEL = 3  # of both convolutions
 TIME_THETA = 10_000.0
 

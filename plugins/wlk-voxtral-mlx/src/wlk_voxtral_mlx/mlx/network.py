@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
-__all__ = ["MlxNetwork"]
-
 # Logits: a pass over several positions rounds differently from a pass over a single one.
 MIN_MARGIN = 1e-3  # in float32
 MIN_MARGIN_HALF = 0.25  # in half precision, or with quantized weights

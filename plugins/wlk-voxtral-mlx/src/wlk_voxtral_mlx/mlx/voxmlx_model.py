@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from wlk_voxtral.weight_names import Layout
 
-__all__ = ["load_voxmlx"]
-
 READABLE = ("Mistral", "voxmlx")
 
 

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from wlk_voxtral.weight_names import WeightName
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
-__all__ = [
-    "WeightError",
-    "build_model",
-    "evaluate",
-    "read_tensors",
-    "renamed_tensors",
-    "weight_bytes",
-]
-
 
 class WeightError(Exception):
     """The weights of a checkpoint are not those of the model; the message gives the reason."""

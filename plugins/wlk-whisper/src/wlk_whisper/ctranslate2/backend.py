@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["load"]
-
 logger = logging.getLogger(__name__)
 
 BUNDLED = Path(__file__).parent.parent / "digits/ctranslate2"

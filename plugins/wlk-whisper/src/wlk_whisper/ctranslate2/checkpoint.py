@@ -18,8 +18,6 @@ from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_files", "read_shapes"]
-
 REMEDY = "convert or pull it again"
 DEFAULT_MELS = 80  # of faster-whisper, where the file gives none
 

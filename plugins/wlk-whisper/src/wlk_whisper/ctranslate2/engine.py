@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.engine import DecodingOptions
     from wlk_whisper.engine.words import WordSpan
 
-__all__ = ["FasterWhisperEngine"]
-
 
 @attrs.frozen
 class FasterWhisperEngine:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
     from wlk_whisper.engine.network import Passes
 
-__all__ = ["transcribe_aligned"]
-
 
 def transcribe_aligned(
     audio: NDArray[np.float32],

@@ -13,8 +13,6 @@ from wlk_core.plugins import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["AlignmentHeads", "Heads", "choose_alignment_heads"]
-
 logger = logging.getLogger(__name__)
 
 Heads = tuple[tuple[int, int], ...]

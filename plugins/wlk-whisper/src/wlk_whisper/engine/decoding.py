@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         Rounding,
     )
 
-__all__ = ["LOOP_MAX_TOKENS", "LOOP_REPEATS", "DecodingResult", "decode"]
-
 # Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops: the
 # text is decoded without earlier text, or the next window decodes the rest.
 LOOP_REPEATS = 12

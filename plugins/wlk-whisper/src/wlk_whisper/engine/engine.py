@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.network import DecoderOutput, Network, Passes
     from wlk_whisper.engine.words import WordSpan
 
-__all__ = [
-    "NO_SPEECH_THRESHOLD",
-    "DecodingOptions",
-    "WhisperEngine",
-    "contains_no_speech",
-    "transcribe",
-]
-
 T = TypeVar("T")
 
 NO_SPEECH_THRESHOLD = 0.9  # a window whose probability of no speech is above it has no words

@@ -12,17 +12,6 @@ if TYPE_CHECKING:
     from faster_whisper.feature_extractor import FeatureExtractor
     from numpy.typing import NDArray
 
-__all__ = [
-    "SAMPLES_PER_ENCODER_FRAME",
-    "SAMPLES_PER_MEL_FRAME",
-    "WINDOW_MEL_FRAMES",
-    "AudioContext",
-    "audio_encoder_frames",
-    "log_mel",
-    "silence_features",
-    "window_mel_frames",
-]
-
 AudioContext = Literal["padded", "full", "fitted"]
 """
 What the encoder runs on, and what the decoder attends to.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.network import Rounding
 
-__all__ = ["LogitFilter", "log_softmax"]
-
 MAX_INITIAL_TIMESTAMP = 50  # steps of 20 ms: the first segment begins within a second
 
 

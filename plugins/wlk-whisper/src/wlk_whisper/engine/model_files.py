@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
     from wlk_core.models import TensorHeader
 
-__all__ = [
-    "REMEDY",
-    "SIZES",
-    "TOKENIZER_FILE",
-    "read_checkpoint",
-    "read_tokenizer",
-]
-
 REMEDY = "pull or convert the model again"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
 TOKENIZER_FILE = "tokenizer.json"

@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ALONE",
-    "MEL_FRAMES_PER_ENCODER_FRAME",
-    "ChoiceTooClose",
-    "CrossKeysValues",
-    "Decoder",
-    "DecoderOutput",
-    "DecoderPass",
-    "EncoderPass",
-    "Network",
-    "Passes",
-    "Rounding",
-    "run_alone",
-    "run_together",
-]
-
 T = TypeVar("T")
 
 Passes: TypeAlias = Generator["EncoderPass | DecoderPass", Any, T]

@@ -9,14 +9,6 @@ from wlk_core.plugins import SAMPLE_RATE
 if TYPE_CHECKING:
     from faster_whisper.tokenizer import Tokenizer
 
-__all__ = [
-    "MAX_CONTEXT_TOKENS",
-    "MAX_PROMPT_TOKENS",
-    "MIN_NEW_TOKENS",
-    "previous_tokens",
-    "token_budget",
-]
-
 # Less than half of the 448 positions of every Whisper, as in openai/whisper.
 MAX_PROMPT_TOKENS = 223
 

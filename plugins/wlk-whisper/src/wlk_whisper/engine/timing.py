@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.network import Rounding
 
-__all__ = [
-    "ENCODER_FRAME_SECONDS",
-    "attended_frames",
-    "dtw",
-    "first_columns",
-    "median_filter",
-    "token_boundaries",
-]
-
 ENCODER_FRAME_SECONDS = 0.02  # stride of Whisper's encoder: 2 x 10 ms
 MEDIAN_FILTER_WIDTH = 7  # encoder frames; openai/whisper, timing.py
 # Smaller deviations are rounding: a softmax over 1500 frames has a mean of 7e-4.  The floor keeps

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 W = TypeVar("W", bound=Word)
 
-__all__ = ["WordSpan", "drop_loop", "tighten_to_speech", "words_from_tokens"]
-
 # Punctuation that belongs to the next word, and to the previous; faster_whisper/transcribe.py.
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages

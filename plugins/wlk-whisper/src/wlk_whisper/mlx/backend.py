@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec, LoadedBackend
     from wlk_whisper.engine.engine import WhisperEngine
 
-__all__ = ["TiktokenTokenizer", "load", "load_tokenizer"]
-
 logger = logging.getLogger(__name__)
 
 INSTALL_HINT = "pip install 'wlk-whisper[mlx-cuda]'"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.alignment_heads import Heads
 
-__all__ = ["convert_config", "convert_weights", "load_model"]
-
 WEIGHTS = ("weights.safetensors", "weights.npz")
 ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
 REMEDY = "get one with: wlk-core pull SIZE --backend mlx-whisper"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wlk_core.frameworks.mlx import SharedStream
     from wlk_whisper.engine.alignment_heads import Heads
 
-__all__ = ["MlxNetwork"]
-
 _KeysValues = tuple[mx.array, mx.array]  # each [rows, heads, positions, head size]
 
 

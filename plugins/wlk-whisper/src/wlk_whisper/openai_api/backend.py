@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["load"]
-
 logger = logging.getLogger(__name__)
 
 _BUFFER_SECONDS = 8.0  # four ticks

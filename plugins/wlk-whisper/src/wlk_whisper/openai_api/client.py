@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ApiClient", "Endpoint"]
-
 DEFAULT_URL = "https://api.openai.com/v1"
 URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
 NO_KEY = "none"  # local servers require no key, and the client requires one

@@ -20,16 +20,6 @@ from wlk_whisper.models import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "ResponseError",
-    "TimedText",
-    "TranscriptionResponse",
-    "divide_text",
-    "in_order",
-    "language_code",
-    "with_leading_space",
-]
-
 NO_SPEECH_THRESHOLD = 0.9  # a segment whose probability of no speech is above it is dropped
 MAX_QUOTED = 60  # characters of a response that an error message quotes
 # No request has more than 30 s of audio: a thousand words in JSON, each of them twice, are 200 KB.

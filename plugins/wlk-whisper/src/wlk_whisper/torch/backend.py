@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec, LoadedBackend
     from wlk_whisper.engine.engine import WhisperEngine
 
-__all__ = ["load", "load_whisper"]
-
 logger = logging.getLogger(__name__)
 
 TIED_WEIGHT = "proj_out.weight"  # the token embedding, in every Whisper that OpenAI published

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from transformers import WhisperForConditionalGeneration
 
-__all__ = ["KeysValues", "TorchEncoder", "merge_heads", "mlp", "split_heads"]
-
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, each [rows, heads, positions, head size]."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from transformers import WhisperForConditionalGeneration
 
-__all__ = ["merge_adapter"]
-
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 

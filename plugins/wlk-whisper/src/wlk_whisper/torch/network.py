@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import Heads
     from wlk_whisper.engine.network import CrossKeysValues
 
-__all__ = ["TorchNetwork"]
-
 NO_WINDOW = 1 << 40  # positions; more than a decoder has
 # Common passes differ from passes alone by 1.3e-5 logits and by 1.2e-5 of an attention weight at
 # most, measured with 8 streams of the digits model.  In float16 and bfloat16 that is 0.5 logits

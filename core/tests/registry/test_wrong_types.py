@@ -26,7 +26,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "bounds": (None, 3, "x", ["x"], {"a": "b"}, {1: 1.0}, {"a": None}),
     "capabilities": (None, 3, "hypothesis", ["x"], [["hypothesis"]], [None]),
     "type": (None, 3, "int", list),
-    "default": (3, ["x"], object()),
+    "default": (3, ["x"], {"a": 1}),
     "choices": (None, 3, "ab", [3], [["a"]], [None]),
     "is_auto_allowed": (None, 1, "yes"),
 }

@@ -21,11 +21,8 @@ def run() -> None:
     """Run the command; errors are one line each."""
     try:
         sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
-    except click.UsageError as error:
-        print_error(usage_line(error), _PROGRAM)
-        sys.exit(EXIT_USAGE)
-    except WLKError as error:
-        print_error(error, _PROGRAM)
+    except (click.UsageError, WLKError) as error:
+        print_error(usage_line(error) if isinstance(error, click.UsageError) else error, _PROGRAM)
         sys.exit(EXIT_USAGE)
     except click.Abort:
         print_error("interrupted", _PROGRAM)

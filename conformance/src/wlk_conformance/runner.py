@@ -82,12 +82,7 @@ def _run(
         finally:
             under_test.end_rule()
             under_test.calls.end_copy("a call")
-    if printed():
-        text = f"{_first_line(printed())!r} was written to standard output"
-        under_test.violations.append(Violation("PKG-06", text))
-    if call := under_test.calls.take_copies():
-        text = f"{call} also returned in a forked copy of the process"
-        under_test.violations.append(Violation("LIFE-10", text))
+    under_test.violations += under_test.left_behind(printed())
     under_test.started += [(child, declared) for child in children() - processes]
 
 

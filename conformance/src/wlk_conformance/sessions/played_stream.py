@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -131,10 +131,8 @@ class PlayedStream:
         if action.do == "new_speaker":
             start = max(0.0, self.life.clock.end + action.start)
             self.processor.new_speaker(ChangeSpeaker(action.speaker or 0, start))
-        elif action.do == "start_silence":
-            self.processor.start_silence()
-        elif action.do == "finish":
-            self.processor.finish()
+        elif action.do in ("start_silence", "finish"):
+            getattr(self.processor, action.do)()
         else:
             self.processor.process_iter(action.do == "is_last")
 
@@ -174,10 +172,8 @@ class PlayedStream:
         self.is_closed = True
         self.processor.close()
         self.processor.close()
-        try:
+        with suppress(StreamClosed, StreamBroken):
             self.processor.process_iter()
-        except (StreamClosed, StreamBroken):
-            return
 
     def _shaped(self, samples: NDArray[np.float32], form: str) -> NDArray[np.float32]:
         if form == "read-only":

@@ -109,20 +109,6 @@ class Counters:
 
     def take(self, stats: Any, call: str, *, made: int = 0, tokens: int = 0) -> Iterator[Violation]:
         """Check *stats*, read after *call*, which made engine calls and committed tokens."""
-        yield from self._frozen(stats, call, made, tokens)
-        for name in (*COUNTERS, "busy_seconds", "state_bytes"):
-            value, before = getattr(stats, name), self._last.get(name)
-            is_state = name == "state_bytes"  # which may become less
-            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
-            if value is None and before:
-                yield Violation(rule, f"after {call} {name} is None, was {before}")
-            elif value is not None and value < least:
-                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
-            if value is not None:
-                self._last[name] = value
-
-    def _frozen(self, stats: Any, call: str, made: int, tokens: int) -> Iterator[Violation]:
-        """Yield RES-02 where the engine was called many times and no work was counted."""
         counted = {name: getattr(stats, name) for name in COUNTERS}
         known = {name: value for name, value in counted.items() if value is not None}
         has_grown = any(value > self._last.get(name, 0) for name, value in known.items())
@@ -135,6 +121,16 @@ class Counters:
                 f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, and "
                 f"none of {', '.join(known)} grew",
             )
+        for name in (*COUNTERS, "busy_seconds", "state_bytes"):
+            value, before = getattr(stats, name), self._last.get(name)
+            is_state = name == "state_bytes"  # which may become less
+            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
+            if value is None and before:
+                yield Violation(rule, f"after {call} {name} is None, was {before}")
+            elif value is not None and value < least:
+                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
+            if value is not None:
+                self._last[name] = value
 
 
 def is_caused_by_engine(error: BaseException) -> bool:

@@ -137,7 +137,7 @@ def main(
     columns = shutil.get_terminal_size((100, 24)).columns
     click.echo(report.as_table(width=max(60, min(columns, 120))))
     if report_path is not None:
-        report.write(report_path)
+        report_path.write_text(report.as_json(), encoding="utf-8")
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 

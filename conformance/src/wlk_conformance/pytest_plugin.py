@@ -139,7 +139,7 @@ def pytest_terminal_summary(
         report = class_run.report
         terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it
         if path := config.getoption("--wlk-report"):
-            report.write(Path(path))
+            Path(path).write_text(report.as_json(), encoding="utf-8")
 
 
 def _declared(item: pytest.Item) -> RuleTest | None:

@@ -21,6 +21,7 @@ from wlk_conformance.seams import (
     STAYS_UNDECIDED,
 )
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
+from wlk_conformance.testing.digits import DIGIT_WORDS
 from wlk_core.plugins import (
     AlignAtt,
     AlignAttRecognizer,
@@ -50,9 +51,6 @@ POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
 P = ParamSpec("P")
 R = TypeVar("R")
-DIGIT_WORDS = (
-    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
-)  # fmt: skip
 MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
 _HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 

@@ -23,7 +23,6 @@ from wlk_conformance.side_effects import (
     CHILD_GRACE,
     children,
     end_children,
-    left_running,
     remaining,
     standard_output,
 )
@@ -109,8 +108,7 @@ class Campaign:
         # Where no open backend owns children, they are ended whatever else was found.
         if self._profile.is_coded and (leaked := remaining(processes, grace=self._child_grace)):
             self._child_grace = BRIEF_GRACE
-            violations.append(Violation("LIFE-10", left_running(leaked)))
-            end_children(leaked)
+            violations.append(Violation("LIFE-10", end_children(leaked)))
         return next(iter(violations), None)
 
     def report(self, violation: Violation) -> None:

@@ -87,7 +87,7 @@ class Reading:
 
     tokens: tuple[ASRToken, ...]
     committed: int
-    samples: int
+    samples: int = attrs.field(eq=False)
 
 
 @attrs.define
@@ -105,14 +105,10 @@ class Life:
 
     def read(self, tokens: Sequence[ASRToken]) -> None:
         """Note the hypothesis of a read."""
-        last = self.readings[-1] if self.readings else None
-        known = None if last is None else (last.tokens, last.committed)
-        if tokens and known != (tuple(tokens), len(self.tokens)):
-            self.readings.append(
-                Reading(
-                    tokens=tuple(tokens), committed=len(self.tokens), samples=self.clock.samples
-                )
-            )
+        shown, committed, samples = tuple(tokens), len(self.tokens), self.clock.samples
+        reading = Reading(tokens=shown, committed=committed, samples=samples)
+        if shown and self.readings[-1:] != [reading]:
+            self.readings.append(reading)
 
 
 class CommittedTokens:

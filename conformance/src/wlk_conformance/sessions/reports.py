@@ -11,7 +11,7 @@ from wlk_conformance.engine_faults import EngineFault
 from wlk_conformance.sessions.life import ROUNDING
 from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.processor import MAX_RETRIES
+from wlk_core.processor import MAX_RETRIES, WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from wlk_core import Emission
 
 MANY = 10  # silences after which a small error of the clock is a drift
-COUNTERS = (
-    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
-)  # fmt: skip
+COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
 MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
 

@@ -10,7 +10,7 @@ import attrs
 from wlk_conformance.compare import align, letters
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.session import Violation
-from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, HALF_CELL
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
-HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a word
 ENOUGH = 480  # samples of a word on its side of a cut with which every engine detects it
 RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
 UNCERTAIN = 0.5  # of an error is a word left out that may be missing

@@ -66,12 +66,8 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        overridden = sorted(
-            name
-            for name in vars(cls)
-            if name.startswith("test_") and hasattr(BackendConformance, name)
-        )
-        if overridden:
+        names = {declared.name for declared, _ in rule_tests(BackendConformance)}
+        if overridden := sorted(names & vars(cls).keys()):
             raise TypeError(
                 f"{cls.__name__} overrides {', '.join(overridden)}; "
                 "declare a deviation in the backend's spec instead"

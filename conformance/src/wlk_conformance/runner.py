@@ -165,9 +165,5 @@ def _failed(
         parts.append(f"repeat it: {under_test.command} --rule {repeated or declared.id}")
     parts.append(after)
     explanation, is_first = "\n".join(parts), declared.is_first
-    line = _first_line(detail)
+    line = detail.strip().partition("\n")[0].rstrip()
     return TestOutcome.of(declared, "fail", line, explanation=explanation, is_first=is_first)
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -6,8 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wlk_conformance.scripted.backend import DIGIT_WORDS, ScriptedBackend, ScriptedEngine
+    from wlk_conformance.scripted.backend import ScriptedBackend, ScriptedEngine
     from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
+    from wlk_conformance.testing.digits import DIGIT_WORDS
 
 __all__ = ["DIGIT_WORDS", "SCRIPTED_SPEC", "ScriptedBackend", "ScriptedEngine"]
 

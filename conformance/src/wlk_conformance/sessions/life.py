@@ -245,11 +245,7 @@ class Speakers:
 
     def __init__(self, *, is_reset: bool) -> None:
         self._is_reset = is_reset
-        self._turns: list[ChangeSpeaker] = []
-
-    def turn(self, change: ChangeSpeaker) -> None:
-        """Note a turn; its own call already returns tokens by it."""
-        self._turns.append(change)
+        self.turns: list[ChangeSpeaker] = []  #: noted before the call, which returns tokens by it
 
     def take(self, emission: Emission, call: str) -> Iterator[Violation]:
         """Check the speakers of the tokens of *emission*."""
@@ -258,12 +254,10 @@ class Speakers:
             # 1 == True == 1.0, and a speaker is none of the other two.
             if (type(token.speaker), token.speaker) not in [(type(s), s) for s in allowed]:
                 yield Violation(
-                    "LIFE-06" if self._is_reset and not self._turns else "SPK-02",
+                    "LIFE-06" if self._is_reset and not self.turns else "SPK-02",
                     f"{call}: {token.text!r} at {token.start:.3f} s is by speaker "
                     f"{token.speaker!r}, expected {' or '.join(map(repr, allowed))}; turns: "
-                    + ", ".join(
-                        f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self._turns
-                    ),
+                    + ", ".join(f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self.turns),
                 )
                 return
 
@@ -277,10 +271,10 @@ class Speakers:
         allowed: list[Speaker] = []
         for time in (token.start, token.start - EPS, token.start + EPS):
             by_call: Speaker = None
-            for turn in self._turns:
+            for turn in self.turns:
                 by_call = turn.speaker if turn.start <= time else by_call
             in_time = sorted(
-                (turn for turn in self._turns if turn.start <= time), key=lambda turn: turn.start
+                (turn for turn in self.turns if turn.start <= time), key=lambda turn: turn.start
             )
             allowed += [by_call, in_time[-1].speaker if in_time else None]
         return list(dict.fromkeys(allowed))

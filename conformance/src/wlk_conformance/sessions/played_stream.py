@@ -84,7 +84,6 @@ class PlayedStream:
         self.is_closed = False
         self._audio = audio
         self._position = 0
-        self._scratch = np.zeros(0, dtype=np.float32)
         self._begin()
 
     def _begin(self) -> None:
@@ -184,9 +183,4 @@ class PlayedStream:
             return doubled[::2]
         elif form == "reversed":
             return samples[::-1].copy()[::-1]
-        elif form == "reused":
-            if len(self._scratch) < len(samples):
-                self._scratch = np.zeros(len(samples), dtype=np.float32)
-            self._scratch[: len(samples)] = samples
-            return self._scratch[: len(samples)]
         return samples

@@ -12,12 +12,7 @@ from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
 from wlk_conformance.rules import BY_RULE, RULES, NotApplicable, TestOutcome
 from wlk_conformance.sessions.session import Violation
-from wlk_conformance.side_effects import (
-    children,
-    end_children,
-    remaining,
-    standard_output,
-)
+from wlk_conformance.side_effects import children, end_children, remaining, standard_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -101,7 +101,7 @@ class Campaign:
         processes = children()
         with self._backend() as backend, standard_output() as printed:
             threads, files = set(threading.enumerate()), _open_files()
-            played = self._play(session, backend)
+            played = Player(backend, self._under_test).play(session)
             violations = played.violations or list(self._differences(session, played, backend))
             violations = violations or list(_leaks(threads, files))
         violations += self._under_test.left_behind(printed())
@@ -143,11 +143,6 @@ class Campaign:
             with suppress(OSError):  # sessions that failed stay there
                 folder.rmdir()
 
-    def _play(self, session: Session, backend: Backend) -> Player:
-        under_test = self._under_test
-        source, calls = under_test.speech_source, under_test.calls
-        return Player(backend, under_test.spec, source, calls).play(session)
-
     def _differences(
         self, session: Session, played: Player, backend: Backend
     ) -> Iterator[Violation]:
@@ -156,7 +151,7 @@ class Campaign:
             for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
                 if twin is None:
                     continue
-                plain = self._play(twin, backend)
+                plain = Player(backend, self._under_test).play(twin)
                 yield from plain.violations
                 if not plain.violations and (
                     found := compare(life, plain.lives[stream][0], stream)

@@ -87,6 +87,7 @@ class ResourceRules:
             _, held = _loop(wlk, kind)
             values = [state for state in held if state is not None]
             if not values:
+                assert not wlk.has("bounded-state"), "bounded-state is declared, and not counted"
                 raise NotApplicable("state_bytes is not counted")
             _check_growth(wlk, "state_bytes", values, total=max, kind=kind)
 

@@ -1,4 +1,4 @@
-"""A life of a stream: the clock that it should keep, and what must hold of its tokens."""
+"""Expected clock and token invariants of a stream between resets."""
 
 from __future__ import annotations
 
@@ -169,14 +169,11 @@ class CommittedTokens:
             where = f"the hypothesis has {_described(token)}"
             if problem := next(self._misdeclared(token), None):
                 yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
-            elif committed_end is not None and token.start < committed_end - EPS:
+            if committed_end is not None and token.start < committed_end - EPS:
                 yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
-            elif token.start < before:
+            if token.start < before:
                 yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
-            else:
-                before = token.start
-                continue
-            return
+            before = token.start
 
     def _problems(self, token: Any, call: str, *, has_audio: bool) -> Iterator[tuple[str, str]]:
         """Yield the rules that *token* breaks, and how; the first one may cause the others."""
@@ -270,11 +267,7 @@ class Speakers:
         """
         allowed: list[Speaker] = []
         for time in (token.start, token.start - EPS, token.start + EPS):
-            by_call: Speaker = None
-            for turn in self.turns:
-                by_call = turn.speaker if turn.start <= time else by_call
-            in_time = sorted(
-                (turn for turn in self.turns if turn.start <= time), key=lambda turn: turn.start
-            )
-            allowed += [by_call, in_time[-1].speaker if in_time else None]
+            by_call = [turn for turn in self.turns if turn.start <= time]
+            by_start = sorted(by_call, key=lambda turn: turn.start)
+            allowed += [each[-1].speaker if each else None for each in (by_call, by_start)]
         return list(dict.fromkeys(allowed))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 pytest.importorskip("wlk_serve")
 
-from wlk_conformance.protocols import RULES, Client, broken_rules, main
+from wlk_conformance.protocols import RULES, Client, PlayedSession, PlayedStream, broken_rules, main
+from wlk_core.errors import SessionOverloaded
 from wlk_core.session import Commit, Endpoint, Failure
 from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
 
@@ -140,6 +143,17 @@ CLIENT = client(Honest)
 def test_a_faulty_protocol_is_told_which_rules_it_breaks(kind, rules):
     """And no others."""
     assert rules == set(broken_rules(client(kind)))
+
+
+def test_a_protocol_reports_what_the_stream_of_the_model_raises(monkeypatch):
+    """A played session drops the audio that waited, and goes on, as the server does."""
+    error = SessionOverloaded("60 s of audio wait")
+    monkeypatch.setattr(PlayedStream, "receive", Mock(side_effect=error))
+    session = PlayedSession(CLIENT)
+
+    assert [{"error": "60 s of audio wait"}] == session.send(b"\1\0")
+    assert not session.audio.is_waiting
+    assert 0 == session.audio.seconds
 
 
 def test_the_command_prints_a_line_for_each_rule(capsys):

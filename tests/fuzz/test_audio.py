@@ -91,8 +91,11 @@ def test_every_container_is_tried():
 
 def test_a_tag_in_another_encoding_is_no_failure():
     """Old recorders write the names of artists in Latin 1; found in seven containers."""
-    for data in recordings():
-        check(data.replace(b"Lavf", b"M\xfcll"))
+    tagged = [data for data in recordings() if b"Lavf" in data and data[:4] != b"OggS"]  # has sums
+    for data in tagged:
+        sound = decode_file(io.BytesIO(data.replace(b"Lavf", b"M\xfcll")))
+
+        assert abs(sum(map(len, sound)) / 16_000 - 0.1) < 0.06
 
 
 def test_a_header_that_removes_more_than_there_is_gives_no_length():

@@ -27,13 +27,9 @@ _MODULES = ("rules", "suite", "engine_faults", "seams")
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name, or the version, on first use."""
+    """Load a public name on first use."""
     for module in _MODULES if name in __all__ else ():
         loaded = importlib.import_module(f"{__name__}.{module}")
         if hasattr(loaded, name):
             return getattr(loaded, name)
-    if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 -- rarely needed
-
-        return version("wlk-conformance")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

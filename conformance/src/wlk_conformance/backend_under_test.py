@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import metadata
 import shlex
@@ -15,7 +15,7 @@ from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsDeclaration
 from wlk_conformance.sessions.monitor import Monitor
-from wlk_conformance.sessions.session import Session
+from wlk_conformance.sessions.session import Session, Violation
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import psutil
 
     from wlk_conformance.rules import RuleTest
-    from wlk_conformance.sessions.monitor import MonitoredProcessor
-    from wlk_conformance.sessions.session import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
 
@@ -88,8 +86,7 @@ class BackendUnderTest:
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
-    _opened: list[MonitoredProcessor] = attrs.field(factory=list, init=False)
-    _others: list[Backend] = attrs.field(factory=list, init=False)
+    _opened: ExitStack = attrs.field(factory=ExitStack, init=False)  # streams and other backends
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     @property
@@ -198,9 +195,7 @@ class BackendUnderTest:
     def another_backend(self) -> Backend:
         """Load the backend once more, for this rule alone."""
         self.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
-        other = self.load_with()
-        self._others.append(other)
-        return other
+        return self._opened.enter_context(self.opened_elsewhere(self.load_with()))
 
     def has(self, capability: str) -> bool:
         """Return whether the spec declares *capability*."""
@@ -223,9 +218,10 @@ class BackendUnderTest:
             f"stream {len(self.call_logs) + 1}",
             ", ".join(f"{name}={value!r}" for name, value in arguments.items()),
         )
-        self._opened.append(self._monitors[id(backend)].open(log.name, arguments, log))
+        stream = self._monitors[id(backend)].open(log.name, arguments, log)
+        self._opened.callback(stream.close)
         self.call_logs.append(log)
-        driver = StreamDriver(self._opened[-1])
+        driver = StreamDriver(stream)
         if audio is not None:
             driver.insert(audio)
         return driver
@@ -310,6 +306,14 @@ class BackendUnderTest:
             with suppress(Exception), self.calls.making("close", "the backend"):
                 backend.close()
 
+    def left_behind(self, printed: str) -> Iterator[Violation]:
+        """Yield what a test or session left: what was *printed*, and forked copies."""
+        if printed:
+            line = printed.strip().partition("\n")[0]
+            yield Violation("PKG-06", f"{line!r} was written to standard output")
+        if call := self.calls.take_copies():
+            yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
+
     def begin_rule(self) -> None:
         """Drop what the last rule noted."""
         for noted in (self.notes, self.recipes, self.call_logs, self.violations, self._monitors):
@@ -317,13 +321,8 @@ class BackendUnderTest:
 
     def end_rule(self) -> None:
         """Close what the rule opened, and take the violations that its monitors found."""
-        for stream in self._opened:
-            with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
-                stream.close()
-        for other in self._others:
-            with self.opened_elsewhere(other):
-                pass
-        self._opened, self._others = [], []
+        with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
+            self._opened.close()  # each of them, whatever another one raises
         for monitor in self._monitors.values():
             monitor.settle()
             self.violations += monitor.violations

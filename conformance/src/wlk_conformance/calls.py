@@ -197,18 +197,12 @@ def while_held(
         begun.set()
         go_on.wait(LIMIT)
 
-    def make() -> None:
-        if held is None:
-            begun.set()
-        try:
-            call()
-        finally:
-            begun.set()
-
     with nullcontext() if held is None else held(hold):
-        calling = threaded(make)
+        calling = threaded(call)
+        calling.add_done_callback(lambda _: begun.set())  # it may call no engine
         try:
-            begun.wait(LIMIT)
+            if held is not None:
+                begun.wait(LIMIT)
             act()
         finally:
             go_on.set()

@@ -21,11 +21,8 @@ def run() -> None:
     """Run the command; errors are one line each."""
     try:
         sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
-    except click.UsageError as error:
-        print_error(usage_line(error), _PROGRAM)
-        sys.exit(EXIT_USAGE)
-    except WLKError as error:
-        print_error(error, _PROGRAM)
+    except (click.UsageError, WLKError) as error:
+        print_error(usage_line(error) if isinstance(error, click.UsageError) else error, _PROGRAM)
         sys.exit(EXIT_USAGE)
     except click.Abort:
         print_error("interrupted", _PROGRAM)
@@ -140,7 +137,7 @@ def main(
     columns = shutil.get_terminal_size((100, 24)).columns
     click.echo(report.as_table(width=max(60, min(columns, 120))))
     if report_path is not None:
-        report.write(report_path)
+        report_path.write_text(report.as_json(), encoding="utf-8")
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 

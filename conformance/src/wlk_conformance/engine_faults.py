@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 import threading
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from wlk_core.online.engine_calls import EngineCalls, EngineRun
-
-_NO_CUTS: Mapping[int, float] = MappingProxyType({})
 
 
 class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested, no mistake
@@ -54,7 +51,7 @@ class EngineFaults:
         self.fail_after: frozenset[int] = frozenset()
         #: Numbers of calls whose answer ends early, as at an end of text, a repetition guard or a
         #: full context, each with the share of its text to keep, from 0 to 1.
-        self.cut_short: Mapping[int, float] = _NO_CUTS
+        self.cut_short: Mapping[int, float] = {}
         self.cut_count = 0  #: answers that were cut; one that cannot be cut stays whole
         self.raised = 0  #: faults, those of a batch and then of its call alone both
         self.spell: Callable[[str], str] | None = None  #: gives each word of an answer another text
@@ -106,7 +103,7 @@ class EngineFaults:
     def cutting(self, shares: Mapping[int, float]) -> AbstractContextManager[None]:
         """Cut answers short, numbered from now on: 1 is the next one."""
         cuts = {self.count + number: share for number, share in shares.items()}
-        return self._set("cut_short", cuts, _NO_CUTS)
+        return self._set("cut_short", cuts, {})
 
     def held(self, wait: Callable[[], None]) -> AbstractContextManager[None]:
         """Run *wait* before each call."""

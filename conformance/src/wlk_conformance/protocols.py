@@ -20,7 +20,7 @@ import click
 import numpy as np
 from starlette.datastructures import Headers, QueryParams
 
-from wlk_core.errors import BackendError
+from wlk_core.errors import BackendError, WLKError
 from wlk_core.plugins import BackendSpec, Option
 from wlk_core.processor import StreamStats
 from wlk_core.session import Commit, End, Endpoint, Failure, HypothesisChange, Marked, SpeechStarted
@@ -33,6 +33,7 @@ from wlk_serve.protocols import (
     SessionInfo,
     SocketRoute,
     TcpRoute,
+    as_request_error,
 )
 
 if TYPE_CHECKING:
@@ -40,17 +41,6 @@ if TYPE_CHECKING:
 
     from wlk_core.session import Event
     from wlk_serve.protocols import Message, StreamSettings
-
-__all__ = [
-    "CARD",
-    "RULES",
-    "Client",
-    "PlayedSession",
-    "PlayedStream",
-    "SilentStream",
-    "broken_rules",
-    "speech",
-]
 
 _BLOCKS = 10  # of a second; each is a word or silence
 _PAUSE_BLOCKS = 8  # after which an utterance is over
@@ -230,11 +220,15 @@ class PlayedSession:
         before = len(self.messages)
         for message in messages:
             self.messages += self.protocol.receive(message)
-            while self.audio.is_waiting:
-                if self.audio.open_segment is None:
-                    self.streams.append(self._stream(self.audio.settings))
-                    self.audio.open(self.streams[-1])
-                self.audio.proceed()
+            try:
+                while self.audio.is_waiting:
+                    if self.audio.open_segment is None:
+                        self.streams.append(self._stream(self.audio.settings))
+                        self.audio.open(self.streams[-1])
+                    self.audio.proceed()
+            except WLKError as error:  # of the model's stream, as the server hands it on
+                self.messages += self.protocol.refuse(as_request_error(error))
+                self.audio.drop_waiting()
             self.happen()
         return self.messages[before:]
 

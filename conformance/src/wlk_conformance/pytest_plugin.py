@@ -29,19 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("words", "digits, or a folder of recordings: what is recognised", {}),
         ("report", "write the report as JSON", {}),
         ("rule", "test this rule only; may be repeated", {"action": "append", "default": []}),
-        ("sessions", "generate so many sessions", {"type": int}),
-        ("seed", "seed of the sessions (default: 0)", {"type": int, "default": 0}),
         ("speech", "run the speech tier as well", {"action": "store_true"}),
         ("long", "run the long tier as well", {"action": "store_true"}),
     ):
         settings: dict[str, Any] = how
         group.addoption(f"--wlk-{name}", help=text, **settings)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker and the bookkeeping."""
-    config.addinivalue_line("markers", "wlk_rule(id): a rule of the contract of wlk backends")
-    config.stash[_RUNS] = {}
 
 
 @attrs.define(eq=False)
@@ -82,13 +74,11 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         tiers=[tier for tier in ("speech", "long") if chosen(f"--wlk-{tier}")],
         words=suite.words or chosen("--wlk-words"),
         rules=chosen("--wlk-rule"),
-        seed=chosen("--wlk-seed"),
-        sessions=chosen("--wlk-sessions"),
     )
     items = (i for i in request.session.items if isinstance(i, pytest.Function) and i.cls is suite)
     tests = [test for test in map(_declared, items) if test is not None]
     class_run = _ClassRun(under_test, suite.suite, tests)
-    request.config.stash[_RUNS][suite] = class_run
+    request.config.stash.setdefault(_RUNS, {})[suite] = class_run
     yield class_run
     under_test.close()
     for outcome in leaked_processes(under_test):
@@ -99,13 +89,6 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
 @pytest.fixture(name="wlk")
 def _wlk(wlk_run: _ClassRun) -> BackendUnderTest:
     return wlk_run.under_test
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that belong to rules."""
-    declared = _declared(item)
-    if declared is not None:
-        item.add_marker(pytest.mark.wlk_rule(declared.id))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -139,11 +122,11 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Print the table of every class of rules, and write the report of the last one."""
-    for class_run in config.stash[_RUNS].values():
+    for class_run in config.stash.get(_RUNS, {}).values():
         report = class_run.report
         terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it
         if path := config.getoption("--wlk-report"):
-            report.write(Path(path))
+            Path(path).write_text(report.as_json(), encoding="utf-8")
 
 
 def _declared(item: pytest.Item) -> RuleTest | None:

@@ -13,7 +13,6 @@ from wlk_conformance.suite import BackendConformance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest, TestOutcome
@@ -88,10 +87,6 @@ class Report:
     def model(self) -> str | None:
         """The model, by default that of the spec."""
         return self.under_test.model or self.under_test.spec.default_model
-
-    def write(self, path: Path) -> None:
-        """Write the report as JSON."""
-        path.write_text(self.as_json(), encoding="utf-8")
 
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""

@@ -12,13 +12,7 @@ from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
 from wlk_conformance.rules import BY_RULE, RULES, NotApplicable, TestOutcome
 from wlk_conformance.sessions.session import Violation
-from wlk_conformance.side_effects import (
-    children,
-    end_children,
-    left_running,
-    remaining,
-    standard_output,
-)
+from wlk_conformance.side_effects import children, end_children, remaining, standard_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,18 +42,15 @@ def judge(
             note(finding)
 
     under_test.at_finding = take_findings
-    reason = reason_to_skip(declared, under_test)
-    if reason is not None:
-        outcome = TestOutcome.of(declared, "n/a", str(reason), absence=reason.absence)
-    else:
-        try:
-            _run(declared, test, under_test)
-            outcome = TestOutcome.of(declared, "pass", "; ".join(under_test.notes))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
-            outcome = _outcome_of(error, declared, under_test)
-        take_findings()
+    try:
+        check_applies(declared, under_test)
+        _run(declared, test, under_test)
+        outcome = TestOutcome.of(declared, "pass", "; ".join(under_test.notes))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
+        outcome = _outcome_of(error, declared, under_test)
+    take_findings()
     note(outcome)
     return outcome
 
@@ -82,12 +73,7 @@ def _run(
         finally:
             under_test.end_rule()
             under_test.calls.end_copy("a call")
-    if printed():
-        text = f"{_first_line(printed())!r} was written to standard output"
-        under_test.violations.append(Violation("PKG-06", text))
-    if call := under_test.calls.take_copies():
-        text = f"{call} also returned in a forked copy of the process"
-        under_test.violations.append(Violation("LIFE-10", text))
+    under_test.violations += under_test.left_behind(printed())
     under_test.started += [(child, declared) for child in children() - processes]
 
 
@@ -120,24 +106,21 @@ def leaked_processes(under_test: BackendUnderTest) -> list[TestOutcome]:
     leaked = [child for child in remaining(frozenset()) if child in started] if started else []
     if not leaked:
         return []
-    under_test.violations[:] = [Violation("LIFE-10", left_running(leaked))]
-    end_children(leaked)
+    under_test.violations[:] = [Violation("LIFE-10", end_children(leaked))]
     return _findings(started[leaked[0]], under_test)
 
 
-def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
-    """Return why a test does not apply, as far as that is known without running it."""
-    if under_test.replay is not None and declared.name != SESSIONS_TEST:
-        return NotApplicable(BY_RULE, "not selected")
-    if under_test.rules and declared.id not in under_test.rules:
-        return NotApplicable(BY_RULE, "not selected")
+def check_applies(declared: RuleTest, under_test: BackendUnderTest) -> None:
+    """Raise NotApplicable for a test that does not apply, as far as that is known before it."""
+    is_left_out = under_test.replay is not None and declared.name != SESSIONS_TEST
+    if is_left_out or (under_test.rules and declared.id not in under_test.rules):
+        raise NotApplicable(BY_RULE, "not selected")
     if declared.requires and not under_test.has(declared.requires):
         reason = f"{under_test.spec.name} does not declare {declared.requires}"
-        return NotApplicable(reason, "not declared")
+        raise NotApplicable(reason, "not declared")
     if declared.tier not in under_test.tiers:
         reason = f"part of the {declared.tier} tier: --{declared.tier}"
-        return NotApplicable(reason, "not selected")
-    return None
+        raise NotApplicable(reason, "not selected")
 
 
 def _outcome_of(
@@ -177,9 +160,5 @@ def _failed(
         parts.append(f"repeat it: {under_test.command} --rule {repeated or declared.id}")
     parts.append(after)
     explanation, is_first = "\n".join(parts), declared.is_first
-    line = _first_line(detail)
+    line = detail.strip().partition("\n")[0].rstrip()
     return TestOutcome.of(declared, "fail", line, explanation=explanation, is_first=is_first)
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")

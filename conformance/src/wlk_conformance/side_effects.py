@@ -64,18 +64,14 @@ def remaining(
     return []
 
 
-def left_running(leaked: Iterable[psutil.Process]) -> str:
-    """Return the message of LIFE-10 about children that were left."""
+def end_children(leaked: Iterable[psutil.Process]) -> str:
+    """Kill the processes, so that no one outlives the run; return the message of LIFE-10."""
     names = [f"{_command(child)[:TEXT]!r} (process {child.pid})" for child in leaked]
-    return f"child processes run after the backend was closed: {', '.join(names)}"
-
-
-def end_children(leaked: Iterable[psutil.Process]) -> None:
-    """Kill the processes, so that no one of them outlives the run."""
     for child in leaked:
         with suppress(psutil.NoSuchProcess):
             child.kill()
             child.wait()
+    return f"child processes run after the backend was closed: {', '.join(names)}"
 
 
 def _runs(child: psutil.Process) -> bool:

@@ -160,7 +160,9 @@ class OpenSpeech:
         """
         Return the recordings of *folder*: WAV or FLAC files, each with a .txt of its words.
 
-        A folder without any is an OptionError.
+        Raises:
+            OptionError: the folder has none.
+
         """
         recordings = []
         for path in sorted(path for end in AUDIO for path in folder.glob(f"*{end}")):
@@ -184,8 +186,8 @@ class OpenSpeech:
         """
         manner = Manner(**how)
         rng = np.random.default_rng(manner.seed)
-        short = [each for each in self.recordings if len(each.spoken) <= count]
-        drawn = rng.permutation(len(short or self.recordings[:1]))
+        fitting = sum(len(each.spoken) <= count for each in self.recordings)
+        drawn = rng.permutation(max(1, fitting))
         chosen = [self.recordings[digit % len(self.recordings)] for digit in manner.digits or ()]
         while sum(len(each.spoken) for each in chosen) < count or len(chosen) < min(count // 2, 2):
             chosen.append(self.recordings[drawn[len(chosen) % len(drawn)]])
@@ -214,7 +216,11 @@ def choose_speech_source(
     digit_models: Collection[str] = ("digits",),
     words: str | None = None,
 ) -> SpeechSource:
-    """Return coded audio for a scripted engine, else digits or the recordings in *words*."""
+    """
+    Return coded audio for a scripted engine, else the recordings in *words*, or spoken digits.
+
+    Those are of the kind "unknown" for a model that need not recognise them.
+    """
     if isinstance(backend, SupportsCodedAudio):
         return CodedSpeech(vocabulary=backend.vocabulary)
     if words not in (None, "digits"):

@@ -25,11 +25,12 @@ from wlk_conformance.rules import (
     NOT_REACHED,
     RULES,
     SUITE_VERSION,
+    NotApplicable,
     RuleTest,
     TestOutcome,
     rule_tests,
 )
-from wlk_conformance.runner import SESSIONS_TEST, judge, leaked_processes, reason_to_skip
+from wlk_conformance.runner import SESSIONS_TEST, check_applies, judge, leaked_processes
 from wlk_conformance.sessions.campaign import stopped_session
 from wlk_conformance.suite import BackendConformance, check_rules
 from wlk_core.errors import BackendUnavailable
@@ -119,12 +120,12 @@ def run_suite(
             raise BackendUnavailable(events[-1]["refusal"])
         outcomes = [TestOutcome(**event["end"]) for event in events if "end" in event]
         for test in _missing(folder):
-            reason = reason_to_skip(test, under_test)
-            if reason is None:
+            try:
+                check_applies(test, under_test)
                 detail = f"{NOT_REACHED}{STOPS} calls hung or crashed"
                 outcomes.append(TestOutcome.of(test, "fail", detail))
-            else:
-                outcomes.append(TestOutcome.of(test, "n/a", str(reason), absence=reason.absence))
+            except NotApplicable as error:
+                outcomes.append(TestOutcome.of(test, "n/a", str(error), absence=error.absence))
     deviations = under_test.spec.deviations
     explanations = [
         outcome.explanation

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_core.tokens import TranslatedText
 
-__all__ = ["TranslatorConformance"]
-
 _SPEECH = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
 
 
@@ -138,8 +136,12 @@ class TranslatorConformance:
 
     def test_trn_09_work_does_not_grow(self) -> None:
         """An utterance costs what it cost many utterances before."""
-        translator = self.open()
-        spent = [self._work(translator, 1000.0 * minute) for minute in range(20)]
+        translator, spent = self.open(), list[list[int | None]]()
+        for minute in range(20):
+            before = attrs.astuple(translator.stats)
+            self._feed(translator, 1000.0 * minute)
+            pairs = zip(before, attrs.astuple(translator.stats), strict=True)
+            spent.append([None if b is None else b - (a or 0) for a, b in pairs])
 
         assert spent[2] == spent[-1]
 
@@ -175,14 +177,6 @@ class TranslatorConformance:
                 found += translator.process_iter()
             found += translator.process_iter(is_last=True)
         return [*found, *translator.finish()]
-
-    def _work(self, translator: Translator, later: float) -> tuple[int | None, ...]:
-        before = attrs.astuple(translator.stats)
-        self._feed(translator, later)
-        after = attrs.astuple(translator.stats)
-        return tuple(
-            None if b is None else b - (a or 0) for a, b in zip(before, after, strict=True)
-        )
 
 
 def _session(annotators: dict[str, Any]) -> list[Event]:

@@ -183,6 +183,13 @@ def accepts_overlap(stream, audio, end_time=None):
         FaultyStream.insert_audio_chunk(stream, audio)
 
 
+@by_tests("IN-03", on="insert_audio_chunk")
+def accepts_long_overlap(stream, audio, end_time=None):
+    """Appends a chunk that overlaps more than half a second of the audio before it."""
+    is_long = ahead(stream, audio, end_time) < -0.5
+    FaultyStream.insert_audio_chunk(stream, audio, None if is_long else end_time)
+
+
 @in_sessions("IN-03", on="insert_audio_chunk")
 def accepts_overlap_after_silence(stream, audio, end_time=None):
     """Appends a chunk that overlaps the audio before it, once there was a silence."""
@@ -243,6 +250,16 @@ class InsertWaitsForStep(LockedStream):
     def insert_audio_chunk(self, audio, end_time=None):
         with self.lock:
             super().insert_audio_chunk(audio, end_time)
+
+
+@by_tests("IN-04")
+class InsertWaitsBriefly(LockedStream):
+    """Makes an insert wait 0.2 s for a running step, and no longer."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        if self.lock.acquire(timeout=0.2):
+            self.lock.release()
+        super().insert_audio_chunk(audio, end_time)
 
 
 @alone("IN-04")

@@ -143,6 +143,11 @@ class _OtherShown(FaultyStream):
         return [edit(token, text=" word") for token in tokens]
 
 
+class _FirstShown(FaultyStream):
+    def shown(self, tokens):
+        return tokens[:1]
+
+
 class _JoinedShown(FaultyStream):
     def shown(self, tokens):
         return [edit(token, text=str.strip) for token in tokens]
@@ -153,6 +158,12 @@ for rule, name, stream, sentence in (
     ("COM-03", "LosesWordThatRepeats", _RepeatLost, "Drops a word that repeats the one before it."),
     ("COM-03", "WritesCapitals", _Folded, "Writes the words of its engine in capitals."),
     ("HYP-02", "ShowsAnotherWord", _OtherShown, "Shows a word that its engine never returned."),
+    (
+        "HYP-02",
+        "ShowsOneWord",
+        _FirstShown,
+        "Shows one word of each hypothesis.",
+    ),
     ("HYP-02", "ShowsWordsJoined", _JoinedShown, "Shows its hypothesis without any space."),
 ):
     members = {"__doc__": sentence, "stream": stream}

@@ -130,6 +130,14 @@ class AcceptsAudioAfterFinish(FaultyStream):
         self.stream.close()
 
 
+@by_tests("LIFE-04", on="finish")
+def stays_open_without_audio(stream):
+    """Leaves a stream open that is finished before any audio."""
+    if not stream.stream.stats.audio_seconds:
+        return stream.process_iter(is_last=True)
+    return FaultyStream.finish(stream)
+
+
 @by_tests("LIFE-04", on="end_silence")
 def accepts_silence_after_finish(stream, seconds, offset=None):
     """Ignores a silence after finish instead of refusing it."""

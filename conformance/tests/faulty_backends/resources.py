@@ -28,6 +28,12 @@ class KeepsEverything(ProcessedStream):
         return edit(stats, state_bytes=(stats.state_bytes or 0) + round(1000 * self.processed))
 
 
+@by_tests("RES-01", on="counted")
+def counts_no_state(stream, stats):
+    """Declares that its state is bounded, and does not count it."""
+    return edit(stats, state_bytes=None)
+
+
 @alone("RES-01")
 class KeepsAudioWithoutWords(ProcessedStream):
     """Keeps two kilobytes for each second since the last word, however long nobody speaks."""

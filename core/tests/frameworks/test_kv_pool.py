@@ -113,12 +113,14 @@ def test_places_are_used_again():
 
 
 def test_no_row_reads_what_another_one_left():
-    """Not even values that are not numbers, in places that are used again."""
+    """Not even NaN in places that are used again; `extend` compares each row with it alone."""
     pool, generator = new_pool(40), torch.Generator().manual_seed(1)
     empty = [Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE)) for _ in range(3)]
     left = AttentionPass.of(pool, [branch.cache for branch in empty], [80, 80, 80])
     left.mix(0, *torch.full((3, 240, HEADS, SIZE), torch.nan), scale=SCALE)
     del left
     gc.collect()
+    capacity = pool.capacity
 
     extend(pool, extend(pool, empty, [1, 20, 7], generator), [3, 1, 5], generator)
+    assert capacity == pool.capacity

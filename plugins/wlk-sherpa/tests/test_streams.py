@@ -152,8 +152,7 @@ def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
 
 def test_keyterms_are_favoured_in_their_own_stream(beam):
     """A term raises the scores of its tokens where it is spoken, and of no other stream."""
-    audio = load_clip("demo").audio
-    engine = beam.engine
+    engine, audio = beam.engine, load_clip("demo").audio
     plain = DecodeRequest(pieces=pieces_of(engine, audio))
     answers = engine.decode_batch([plain, attrs.evolve(plain, hotwords="seven/three")])
     scores = [
@@ -195,7 +194,8 @@ def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, m
 
 def test_terms_are_written_as_the_vocabulary_is(beam):
     """The digits are lower-case, so that a term of any case is."""
-    beam.create_processor(keyterms=" Seven,two , ").close()
+    stream = beam.create_processor(keyterms=" Seven,two , ")
+    assert "seven/two" == stream._recognizer._settings.hotwords
 
 
 def test_the_engine_finds_the_steps_of_a_model(backend):

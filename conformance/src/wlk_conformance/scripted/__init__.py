@@ -6,19 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wlk_conformance.scripted.backend import DIGIT_WORDS, ScriptedBackend, ScriptedEngine
+    from wlk_conformance.scripted.backend import ScriptedBackend, ScriptedEngine
     from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
+    from wlk_conformance.testing.digits import DIGIT_WORDS
 
 __all__ = ["DIGIT_WORDS", "SCRIPTED_SPEC", "ScriptedBackend", "ScriptedEngine"]
 
-# Loaded on first use, because the plugin module lives in this package and must not bring numpy.
-_MODULES = ("plugin", "backend")
-
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
-    for module in _MODULES if name in __all__ else ():
-        loaded = importlib.import_module(f"{__name__}.{module}")
-        if hasattr(loaded, name):
-            return getattr(loaded, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load a public name on first use: the plugin module lives here and must not bring numpy."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.backend"), name)

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.scripted.native import DecoderState, NativeRecognizer, cut_step, decode_step
+from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.seams import (
     CHANGES_ITS_MIND,
@@ -20,7 +20,8 @@ from wlk_conformance.seams import (
     RECENT_SECONDS,
     STAYS_UNDECIDED,
 )
-from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, HALF_CELL, read_tokens
+from wlk_conformance.testing.digits import DIGIT_WORDS
 from wlk_core.plugins import (
     AlignAtt,
     AlignAttRecognizer,
@@ -50,11 +51,7 @@ POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
 P = ParamSpec("P")
 R = TypeVar("R")
-DIGIT_WORDS = (
-    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
-)  # fmt: skip
 MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
-_HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 
 
 def _aligned_word(
@@ -166,10 +163,6 @@ class ScriptedEngine:
         )
         return AlignedHypothesis(words=words, language=language or "en", work=work)
 
-    def decode_step(self, audio: NDArray[np.float32], state: DecoderState) -> DecoderState:
-        """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
-        return decode_step(audio, state, self.vocabulary)
-
     def _spelling(self, token: DetectedToken, *, samples: int, number: int | None = None) -> str:
         """
         Return the word of *token* in a buffer of *samples* samples, or a later one by habit.
@@ -197,7 +190,7 @@ class ScriptedEngine:
             token
             for token in read_tokens(audio)
             if token.id <= len(self.vocabulary)
-            and token.end - token.origin >= _HALF_CELL > token.start - token.origin
+            and token.end - token.origin >= HALF_CELL > token.start - token.origin
         ]
 
 
@@ -263,7 +256,8 @@ def open_stream(
     """Return a function that makes the recognizer of the policy; see LoadedBackend."""
     language = config.language
     if config.policy == "native":
-        decode = _engine_call(engine, calls, engine.decode_step, cut=cut_step)
+        decode_own = partial(decode_step, vocabulary=engine.vocabulary)
+        decode = _engine_call(engine, calls, decode_own, cut=cut_step)
         return partial(NativeRecognizer, decode, language=language)
     tick_seconds = config.options["tick_seconds"]
     if config.policy == "alignatt":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, HALF_CELL, read_tokens
 from wlk_core.plugins import Step, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AudioBuffer, Word
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DELAY_STEPS = 6  # 0.48 s, a usual delay of models with delayed streams
 MEL_FRAMES = 8  # in a step, 100 a second
 
-_HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 _STEPS = DELAY_STEPS + 2  # in view: the step being decoded, the one before it and the delay
 _STATE_BYTES = 4 * _STEPS * CELL_SAMPLES
 
@@ -52,12 +51,12 @@ def decode_step(
     words, begun = list[Word](), list[Word]()
     for token in read_tokens(in_view):
         origin, end = token.origin + view_start, token.end + view_start
-        if origin <= -_HALF_CELL or end - origin < _HALF_CELL or token.id > len(vocabulary):
+        if origin <= -HALF_CELL or end - origin < HALF_CELL or token.id > len(vocabulary):
             continue  # cut in two by the utterance's start or end: recognised on the other side
         start, text = max(0, origin) / SAMPLE_RATE, vocabulary[token.id - 1]
         if stop - CELL_SAMPLES < end <= stop:
             words.append(Word(start, end / SAMPLE_RATE, text, 1.0))
-        elif origin + _HALF_CELL <= stop < end:
+        elif origin + HALF_CELL <= stop < end:
             begun.append(Word(start, stop / SAMPLE_RATE, text, 1.0))
     return DecoderState(
         audio=in_view, steps=state.steps + 1, words=tuple(words), begun=tuple(begun)

@@ -23,15 +23,12 @@ from wlk_conformance.side_effects import (
     CHILD_GRACE,
     children,
     end_children,
-    left_running,
     remaining,
     standard_output,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import psutil
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import Backend
@@ -104,14 +101,15 @@ class Campaign:
         processes = children()
         with self._backend() as backend, standard_output() as printed:
             threads, files = set(threading.enumerate()), _open_files()
-            played = self._play(session, backend)
+            played = Player(backend, self._under_test).play(session)
             violations = played.violations or list(self._differences(session, played, backend))
             violations = violations or list(_leaks(threads, files))
-        if printed() and not violations:
-            line = printed().strip().splitlines()[:1]
-            violations = [Violation("PKG-06", f"{line} was written to standard output")]
-        leaked = list(self._leaked_processes(processes))  # whatever else was found
-        return next(iter(violations or leaked), None)
+        violations += self._under_test.left_behind(printed())
+        # Where no open backend owns children, they are ended whatever else was found.
+        if self._profile.is_coded and (leaked := remaining(processes, grace=self._child_grace)):
+            self._child_grace = BRIEF_GRACE
+            violations.append(Violation("LIFE-10", end_children(leaked)))
+        return next(iter(violations), None)
 
     def report(self, violation: Violation) -> None:
         """Report the first finding of a rule, and write its session to the folder of replays."""
@@ -145,11 +143,6 @@ class Campaign:
             with suppress(OSError):  # sessions that failed stay there
                 folder.rmdir()
 
-    def _play(self, session: Session, backend: Backend) -> Player:
-        under_test = self._under_test
-        source, calls = under_test.speech_source, under_test.calls
-        return Player(backend, under_test.spec, source, calls).play(session)
-
     def _differences(
         self, session: Session, played: Player, backend: Backend
     ) -> Iterator[Violation]:
@@ -158,21 +151,12 @@ class Campaign:
             for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
                 if twin is None:
                     continue
-                plain = self._play(twin, backend)
+                plain = Player(backend, self._under_test).play(twin)
                 yield from plain.violations
                 if not plain.violations and (
                     found := compare(life, plain.lives[stream][0], stream)
                 ):
                     yield attrs.evolve(found, twin=twin)
-
-    def _leaked_processes(self, before: frozenset[psutil.Process]) -> Iterator[Violation]:
-        """Yield LIFE-10 for forked copies, and for children where no open backend owns them."""
-        if call := self._under_test.calls.take_copies():
-            yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
-        if self._profile.is_coded and (leaked := remaining(before, grace=self._child_grace)):
-            self._child_grace = BRIEF_GRACE
-            yield Violation("LIFE-10", left_running(leaked))
-            end_children(leaked)
 
     def _backend(self) -> AbstractContextManager[Backend]:
         if not self._profile.is_coded:

@@ -17,7 +17,7 @@ from wlk_core import SAMPLE_RATE
 from wlk_core.options import AUTO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.sessions.session import Do
@@ -274,35 +274,26 @@ class _Draw:
             actions.append(Action(do="drain"))
         elif self._chance(0.8):
             actions.append(self._exclusive("process"))
-        events: tuple[tuple[float, Callable[[], list[Action]]], ...] = (
-            (theme.reads, self._read),
-            (theme.refusals, lambda: [Action(do="refuse", bad=choice(list(BAD)))]),
-            (theme.pauses, self._pause),
-            (theme.flushes, self._flush),
-            (theme.turns * self._profile.has_turns, self._turn),
-            (theme.resets, self._reset),
-            (theme.warmups, lambda: [Action(do="warmup")]),
-        )
-        for share, make in events:
-            if self._chance(share):
-                actions += make()
+        if self._chance(theme.reads):
+            times = choice((1, 2, 7))
+            actions.append(Action(do="read", times=times, is_threaded=self._threads()))
+        if self._chance(theme.refusals):
+            actions.append(Action(do="refuse", bad=choice(list(BAD))))
+        if self._chance(theme.pauses):
+            actions += self._pause()
+        if self._chance(theme.flushes):
+            flush = self._exclusive(choice(("start_silence", "is_last")))
+            actions += [flush, Action(do="read")]
+        if self._chance(theme.turns * self._profile.has_turns):
+            speaker, start = choice(SPEAKERS), choice(TURN_STARTS)
+            turn = self._exclusive("new_speaker")
+            actions.append(replace(turn, speaker=speaker, start=start))
+        if self._chance(theme.resets):
+            actions += [self._exclusive("finish")] if self._chance(0.5) else []
+            actions.append(Action(do="reset"))
+        if self._chance(theme.warmups):
+            actions.append(Action(do="warmup"))
         return actions
-
-    def _read(self) -> list[Action]:
-        times = self._choice((1, 2, 7))
-        return [Action(do="read", times=times, is_threaded=self._threads())]
-
-    def _flush(self) -> list[Action]:
-        flush = self._exclusive(self._choice(("start_silence", "is_last")))
-        return [flush, Action(do="read")]
-
-    def _turn(self) -> list[Action]:
-        speaker, start = self._choice(SPEAKERS), self._choice(TURN_STARTS)
-        return [replace(self._exclusive("new_speaker"), speaker=speaker, start=start)]
-
-    def _reset(self) -> list[Action]:
-        finish = [self._exclusive("finish")] if self._chance(0.5) else []
-        return [*finish, Action(do="reset")]
 
     def _rare(self) -> Iterator[list[Action]]:
         """Yield calls that few callers make, none where the theme goes without such calls."""

@@ -1,4 +1,4 @@
-"""A life of a stream: the clock that it should keep, and what must hold of its tokens."""
+"""Expected clock and token invariants of a stream between resets."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Reading:
 
     tokens: tuple[ASRToken, ...]
     committed: int
-    samples: int
+    samples: int = attrs.field(eq=False)
 
 
 @attrs.define
@@ -105,14 +105,10 @@ class Life:
 
     def read(self, tokens: Sequence[ASRToken]) -> None:
         """Note the hypothesis of a read."""
-        last = self.readings[-1] if self.readings else None
-        known = None if last is None else (last.tokens, last.committed)
-        if tokens and known != (tuple(tokens), len(self.tokens)):
-            self.readings.append(
-                Reading(
-                    tokens=tuple(tokens), committed=len(self.tokens), samples=self.clock.samples
-                )
-            )
+        shown, committed, samples = tuple(tokens), len(self.tokens), self.clock.samples
+        reading = Reading(tokens=shown, committed=committed, samples=samples)
+        if shown and self.readings[-1:] != [reading]:
+            self.readings.append(reading)
 
 
 class CommittedTokens:
@@ -173,14 +169,11 @@ class CommittedTokens:
             where = f"the hypothesis has {_described(token)}"
             if problem := next(self._misdeclared(token), None):
                 yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
-            elif committed_end is not None and token.start < committed_end - EPS:
+            if committed_end is not None and token.start < committed_end - EPS:
                 yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
-            elif token.start < before:
+            if token.start < before:
                 yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
-            else:
-                before = token.start
-                continue
-            return
+            before = token.start
 
     def _problems(self, token: Any, call: str, *, has_audio: bool) -> Iterator[tuple[str, str]]:
         """Yield the rules that *token* breaks, and how; the first one may cause the others."""
@@ -249,11 +242,7 @@ class Speakers:
 
     def __init__(self, *, is_reset: bool) -> None:
         self._is_reset = is_reset
-        self._turns: list[ChangeSpeaker] = []
-
-    def turn(self, change: ChangeSpeaker) -> None:
-        """Note a turn; its own call already returns tokens by it."""
-        self._turns.append(change)
+        self.turns: list[ChangeSpeaker] = []  #: noted before the call, which returns tokens by it
 
     def take(self, emission: Emission, call: str) -> Iterator[Violation]:
         """Check the speakers of the tokens of *emission*."""
@@ -262,12 +251,10 @@ class Speakers:
             # 1 == True == 1.0, and a speaker is none of the other two.
             if (type(token.speaker), token.speaker) not in [(type(s), s) for s in allowed]:
                 yield Violation(
-                    "LIFE-06" if self._is_reset and not self._turns else "SPK-02",
+                    "LIFE-06" if self._is_reset and not self.turns else "SPK-02",
                     f"{call}: {token.text!r} at {token.start:.3f} s is by speaker "
                     f"{token.speaker!r}, expected {' or '.join(map(repr, allowed))}; turns: "
-                    + ", ".join(
-                        f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self._turns
-                    ),
+                    + ", ".join(f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self.turns),
                 )
                 return
 
@@ -280,11 +267,7 @@ class Speakers:
         """
         allowed: list[Speaker] = []
         for time in (token.start, token.start - EPS, token.start + EPS):
-            by_call: Speaker = None
-            for turn in self._turns:
-                by_call = turn.speaker if turn.start <= time else by_call
-            in_time = sorted(
-                (turn for turn in self._turns if turn.start <= time), key=lambda turn: turn.start
-            )
-            allowed += [by_call, in_time[-1].speaker if in_time else None]
+            by_call = [turn for turn in self.turns if turn.start <= time]
+            by_start = sorted(by_call, key=lambda turn: turn.start)
+            allowed += [each[-1].speaker if each else None for each in (by_call, by_start)]
         return list(dict.fromkeys(allowed))

@@ -158,7 +158,7 @@ class MonitoredProcessor:
 
     def _new_speaker(self, change: Any) -> Any:
         if hasattr(change, "start"):
-            self._speakers.turn(change)
+            self._speakers.turns.append(change)
         return self._emitting("new_speaker", change)
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:

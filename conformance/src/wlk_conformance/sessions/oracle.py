@@ -10,7 +10,7 @@ import attrs
 from wlk_conformance.compare import align, letters
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.session import Violation
-from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, HALF_CELL
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
-HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a word
-ENOUGH = 480  # samples of a word on its side of a cut with which every engine detects it
+MIN_DETECTABLE_SAMPLES = 480  # of a word on its side of a cut, with which any engine detects it
 RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
-UNCERTAIN = 0.5  # of an error is a word left out that may be missing
+OPTIONAL_OMISSION_COST = 0.5  # for a word that may be missing; other omissions cost 1
 NEAR = 40  # characters of committed text in a message
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
 
@@ -47,7 +46,7 @@ class ExpectedWord:
     stop: int  #: its end
     is_certain: bool  #: it may not be missing
 
-    def is_late(self, token: ASRToken) -> str:
+    def timing_error(self, token: ASRToken) -> str:
         """Return which end of *token* lies elsewhere, "" for none."""
         for name, time, (low, high) in (
             ("starts", token.start, self.start),
@@ -112,7 +111,7 @@ class Oracle:
             yield Violation("COM-03", f"two spaces in {text!r}", kind="spacing")
         elif len(tokens) == len(words):
             timed = [(expected[index], tokens[token]) for index, token in pairs]
-            if late := next(filter(None, (word.is_late(token) for word, token in timed)), ""):
+            if late := next(filter(None, (word.timing_error(token) for word, token in timed)), ""):
                 yield Violation("TIME-05", late, kind="time")
             elif misspelled := self._misspelled(timed):
                 yield Violation("COM-03", misspelled, kind="spacing")
@@ -179,7 +178,7 @@ class Oracle:
                 origin=origin,
                 half=half,
                 stop=stop,
-                is_certain=soft[1] - soft[0] >= ENOUGH,
+                is_certain=soft[1] - soft[0] >= MIN_DETECTABLE_SAMPLES,
             )
 
     def _mistakes(self, *, is_recent: bool = True) -> list[int]:
@@ -205,9 +204,9 @@ class Oracle:
         if not is_right:
             spelled = [word.text.strip() for word in words]
             shown = [token.text for token in reading.tokens]
-            letters = "".join("".join(shown).split())
+            shown_letters = "".join("".join(shown).split())
             return Violation(
-                "COM-03" if "".join(spelled).startswith(letters) else "HYP-02",
+                "COM-03" if "".join(spelled).startswith(shown_letters) else "HYP-02",
                 f"the hypothesis {shown} follows the committed {before[-NEAR:]!r}, where the audio "
                 f"has {spelled[: len(shown) + 1]}",
             )
@@ -260,8 +259,8 @@ class Oracle:
 
 def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether the words differ in spaces alone, or in case and punctuation alone."""
-    folded = ([letters(text).replace(" ", "") for text in texts] for texts in (expected, words))
-    return "".join(expected) == "".join(words) or next(folded) == next(folded)
+    spelled, spoken = ([letters(text).replace(" ", "") for text in t] for t in (expected, words))
+    return "".join(expected) == "".join(words) or spelled == spoken
 
 
 def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[ExpectedWord]:
@@ -271,7 +270,7 @@ def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[Expecte
 
 
 def _paired(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[tuple[int, int]]:
-    omissions = [1.0 if word.is_certain else UNCERTAIN for word in expected]
+    omissions = [1.0 if word.is_certain else OPTIONAL_OMISSION_COST for word in expected]
     return align([word.text.strip() for word in expected], words, omissions=omissions)
 
 

@@ -8,15 +8,7 @@ from itertools import chain
 import math
 from typing import TYPE_CHECKING
 
-from wlk_conformance.calls import (
-    LIMIT,
-    PROMPT,
-    RULES_OF_CALLS,
-    Calls,
-    ends_within,
-    threaded,
-    while_held,
-)
+from wlk_conformance.calls import LIMIT, PROMPT, RULES_OF_CALLS, ends_within, threaded, while_held
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.monitor import Monitor
@@ -31,10 +23,10 @@ from wlk_core.processor import MAX_RETRIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.sessions.life import Life
     from wlk_conformance.sessions.session import Kind
-    from wlk_conformance.stimuli import SpeechSource
-    from wlk_core import Backend, BackendSpec
+    from wlk_core import Backend
 
 CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
 ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
@@ -43,19 +35,12 @@ ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken af
 class Player:
     """Plays one session on one backend; then it has the first violation of each stream."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        spec: BackendSpec,
-        source: SpeechSource,
-        recorded: Calls | None = None,
-    ) -> None:
+    def __init__(self, backend: Backend, under_test: BackendUnderTest) -> None:
         self._backend = backend
-        self._spec = spec
-        self._source = source
+        self._spec, self._source = under_test.spec, under_test.speech_source
         self._faults = EngineFaults.of_backend(backend)
-        self._recorded = recorded or Calls()
-        self._monitor = Monitor(spec, backend, self._recorded)
+        self._recorded = under_test.calls
+        self._monitor = Monitor(self._spec, backend, self._recorded)
         self._streams: dict[int, PlayedStream] = {}
 
     @property

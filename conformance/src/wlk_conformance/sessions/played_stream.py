@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,6 @@ class PlayedStream:
         self.is_closed = False
         self._audio = audio
         self._position = 0
-        self._scratch = np.zeros(0, dtype=np.float32)
         self._begin()
 
     def _begin(self) -> None:
@@ -131,10 +130,8 @@ class PlayedStream:
         if action.do == "new_speaker":
             start = max(0.0, self.life.clock.end + action.start)
             self.processor.new_speaker(ChangeSpeaker(action.speaker or 0, start))
-        elif action.do == "start_silence":
-            self.processor.start_silence()
-        elif action.do == "finish":
-            self.processor.finish()
+        elif action.do in ("start_silence", "finish"):
+            getattr(self.processor, action.do)()
         else:
             self.processor.process_iter(action.do == "is_last")
 
@@ -174,10 +171,8 @@ class PlayedStream:
         self.is_closed = True
         self.processor.close()
         self.processor.close()
-        try:
+        with suppress(StreamClosed, StreamBroken):
             self.processor.process_iter()
-        except (StreamClosed, StreamBroken):
-            return
 
     def _shaped(self, samples: NDArray[np.float32], form: str) -> NDArray[np.float32]:
         if form == "read-only":
@@ -188,9 +183,4 @@ class PlayedStream:
             return doubled[::2]
         elif form == "reversed":
             return samples[::-1].copy()[::-1]
-        elif form == "reused":
-            if len(self._scratch) < len(samples):
-                self._scratch = np.zeros(len(samples), dtype=np.float32)
-            self._scratch[: len(samples)] = samples
-            return self._scratch[: len(samples)]
         return samples

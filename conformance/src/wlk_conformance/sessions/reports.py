@@ -11,7 +11,7 @@ from wlk_conformance.engine_faults import EngineFault
 from wlk_conformance.sessions.life import ROUNDING
 from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.processor import MAX_RETRIES
+from wlk_core.processor import MAX_RETRIES, WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from wlk_core import Emission
 
 MANY = 10  # silences after which a small error of the clock is a drift
-COUNTERS = (
-    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
-)  # fmt: skip
+COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
 MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
 
@@ -109,20 +107,6 @@ class Counters:
 
     def take(self, stats: Any, call: str, *, made: int = 0, tokens: int = 0) -> Iterator[Violation]:
         """Check *stats*, read after *call*, which made engine calls and committed tokens."""
-        yield from self._frozen(stats, call, made, tokens)
-        for name in (*COUNTERS, "busy_seconds", "state_bytes"):
-            value, before = getattr(stats, name), self._last.get(name)
-            is_state = name == "state_bytes"  # which may become less
-            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
-            if value is None and before:
-                yield Violation(rule, f"after {call} {name} is None, was {before}")
-            elif value is not None and value < least:
-                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
-            if value is not None:
-                self._last[name] = value
-
-    def _frozen(self, stats: Any, call: str, made: int, tokens: int) -> Iterator[Violation]:
-        """Yield RES-02 where the engine was called many times and no work was counted."""
         counted = {name: getattr(stats, name) for name in COUNTERS}
         known = {name: value for name, value in counted.items() if value is not None}
         has_grown = any(value > self._last.get(name, 0) for name, value in known.items())
@@ -135,6 +119,16 @@ class Counters:
                 f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, and "
                 f"none of {', '.join(known)} grew",
             )
+        for name in (*COUNTERS, "busy_seconds", "state_bytes"):
+            value, before = getattr(stats, name), self._last.get(name)
+            is_state = name == "state_bytes"  # which may become less
+            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
+            if value is None and before:
+                yield Violation(rule, f"after {call} {name} is None, was {before}")
+            elif value is not None and value < least:
+                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
+            if value is not None:
+                self._last[name] = value
 
 
 def is_caused_by_engine(error: BaseException) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import groupby
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -19,12 +18,9 @@ if TYPE_CHECKING:
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
 #: The calls that end an utterance, each with the rule that it breaks if it leaves audio undecoded.
-FLUSHES: Mapping[str, str] = MappingProxyType(
-    {
-        "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07",
-        "finish": "TIME-03",
-    }
-)  # fmt: skip
+FLUSHES: Mapping[str, str] = {
+    "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "TIME-03",
+}  # fmt: skip
 
 
 @attrs.frozen
@@ -45,35 +41,31 @@ class Vocabulary:
 
 
 #: By name; each has ten words, like the digits.
-VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
-    {
-        "pieces": Vocabulary(
-            (" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")
-        ),
-        "space after": Vocabulary(
-            ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
-        ),
-        # What a normal form of Unicode, of case or of punctuation, or a column of a table, changes.
-        "as spelled": Vocabulary(
-            (" \ufb01ne", " one,", " e\u0301", " STRASSE", " Stra\u00dfe", " U.S.",
-             " mixedCase", f" {'long' * 25}", " \u0130", " Yes.")
-        ),
-        "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
-        # Characters of private use have no name in Unicode; tokenizers of speech models have some.
-        "private use": Vocabulary(
-            (" \ue001", "\ue002", "\ue003x", "x\ue004", " y", "z", " \ue005", "a\ue006", "b", "c")
-        ),
-        "Chinese": Vocabulary(
-            ("你", "好", "、", "世", "界", "。", "我", "们", "说", "话"), has_spaces=False
-        ),
-        "Thai": Vocabulary(
-            ("ส", "วัส", "ดี", "ครับ", "ผม", "พูด", "ภาษา", "ไทย", "ได้", "นะ"), has_spaces=False
-        ),
-        "Japanese": Vocabulary(
-            ("こん", "に", "ちは", "。", "カ", "タ", "ナ", "です", "ね", "ー"), has_spaces=False
-        ),
-    }
-)  # fmt: skip
+VOCABULARIES: Mapping[str, Vocabulary] = {
+    "pieces": Vocabulary((" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")),
+    "space after": Vocabulary(
+        ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
+    ),
+    # What a normal form of Unicode, of case or of punctuation, or a column of a table, changes.
+    "as spelled": Vocabulary(
+        (" \ufb01ne", " one,", " e\u0301", " STRASSE", " Stra\u00dfe", " U.S.",
+         " mixedCase", f" {'long' * 25}", " \u0130", " Yes.")
+    ),
+    "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
+    # Characters of private use have no name in Unicode; tokenizers of speech models have some.
+    "private use": Vocabulary(
+        (" \ue001", "\ue002", "\ue003x", "x\ue004", " y", "z", " \ue005", "a\ue006", "b", "c")
+    ),
+    "Chinese": Vocabulary(
+        ("你", "好", "、", "世", "界", "。", "我", "们", "说", "话"), has_spaces=False
+    ),
+    "Thai": Vocabulary(
+        ("ส", "วัส", "ดี", "ครับ", "ผม", "พูด", "ภาษา", "ไทย", "ได้", "นะ"), has_spaces=False
+    ),
+    "Japanese": Vocabulary(
+        ("こん", "に", "ちは", "。", "カ", "タ", "ナ", "です", "ね", "ー"), has_spaces=False
+    ),
+}  # fmt: skip
 
 
 Token = tuple[int, int, int]  # id, first cell and cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wlk_conformance.rules import SUITE_VERSION, rule_tests
+from wlk_conformance.rules import RULES, SUITE_VERSION, rule_tests
 from wlk_conformance.suite.audio_in import AudioRules
 from wlk_conformance.suite.failure import FailureRules
 from wlk_conformance.suite.lifecycle import LifeRules
@@ -66,12 +66,8 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        overridden = sorted(
-            name
-            for name in vars(cls)
-            if name.startswith("test_") and hasattr(BackendConformance, name)
-        )
-        if overridden:
+        names = {declared.name for declared, _ in rule_tests(BackendConformance)}
+        if overridden := sorted(names & vars(cls).keys()):
             raise TypeError(
                 f"{cls.__name__} overrides {', '.join(overridden)}; "
                 "declare a deviation in the backend's spec instead"
@@ -80,12 +76,11 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
 
 def check_rules(ids: Iterable[str]) -> None:
     """Raise OptionError, naming the rules of the same family, if an id is not in the contract."""
-    known = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
     for name in ids:
-        if name not in known:
-            family = [rule for rule in known if rule.startswith(name.partition("-")[0].upper())]
+        if name not in RULES:
+            family = [rule for rule in RULES if rule.startswith(name.partition("-")[0].upper())]
             raise OptionError(
-                f"no rule {name!r} in the contract; expected one of: {', '.join(family or known)}"
+                f"no rule {name!r} in the contract; expected one of: {', '.join(family or RULES)}"
             )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.testing import StreamDriver
 
-INSERTS = 20  # while a step runs, because each may wait a little
+INSERTS = 100  # while a step runs, because each may wait a little
 HALF_HOUR = 30  # minutes
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
@@ -113,9 +113,10 @@ class AudioRules:
         stimulus = wlk.speech(3, seed=4)
 
         def overlap(driver: StreamDriver, chunk: Any) -> None:
-            end_time = driver.clock + len(chunk) / SAMPLE_RATE - EPS - 0.01
-            insert = driver.processor.insert_audio_chunk
-            check_raises(ClockError, f"an overlap of {EPS + 0.01:g} s", insert, chunk, end_time)
+            for seconds in (EPS + 0.01, 1.0):
+                end_time = driver.clock + len(chunk) / SAMPLE_RATE - seconds
+                insert = driver.processor.insert_audio_chunk
+                check_raises(ClockError, f"an overlap of {seconds:g} s", insert, chunk, end_time)
 
         driver = wlk.run(stimulus, before=overlap)
         check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")

@@ -1,4 +1,4 @@
-"""Rules ERR: an engine that fails."""
+"""ERR rules: behaviour when the engine fails."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
+RETRIES = 3  # failed retries after which a stream is broken
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each of them in some stream
 #: The same for four streams, four calls apart, because four in a row break a stream.
-SPACED_FAULTS = [tuple(FAULTS[first::4]) for first in range(4)]
-RETRIES = 3  # failed retries after which a stream is broken
+SPACED_FAULTS = [tuple(FAULTS[first :: RETRIES + 1]) for first in range(RETRIES + 1)]
 
 
 class FailureRules:
-    """Rules of an engine that fails."""
+    """Rules of behaviour when the engine fails."""
 
     @rule("ERR-01", "except Exception: return []", kinds="F")
     def test_an_engine_error_is_raised(self, wlk: BackendUnderTest) -> None:
@@ -39,7 +39,7 @@ class FailureRules:
 
     @rule("ERR-01", "except OSError: return []", since="2.0")
     def test_a_lost_connection_is_raised(self, wlk: BackendUnderTest) -> None:
-        """A backend whose server cannot be reached raises, where another reads its own model."""
+        """A backend that loses its server raises; a local one is unaffected."""
         stimulus = wlk.speech(4, seed=3)
         wlk.solo(stimulus)
         driver = wlk.stream(stimulus.audio)
@@ -87,12 +87,13 @@ class FailureRules:
     @rule("ERR-02", "finish marks the stream finished before it flushes", kinds="F")
     def test_a_failed_finish_can_be_retried(self, wlk: BackendUnderTest) -> None:
         """A failed finish leaves the stream open: audio and another finish are accepted."""
-        stimulus = wlk.speech(6, seed=5)
+        stimulus, before = wlk.speech(6, seed=5), wlk.faults.raised
         first, rest = stimulus.cut(stimulus.seconds / 2)
         for is_after in (False, True):
             driver = wlk.stream(first)
             with wlk.faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
+            _require(wlk.faults.raised - before)
             assert error is not None, "the engine failed in finish, and nothing was raised"
             driver.insert(rest)
             driver.finish()
@@ -105,12 +106,13 @@ class FailureRules:
 
         Every further call raises StreamBroken.
         """
-        stimulus = wlk.speech(4, seed=3)
+        stimulus, before = wlk.speech(4, seed=3), wlk.faults.raised
         driver = wlk.stream()
         with wlk.faults.failing(range(1, 100)):
             for _ in range(RETRIES + 1):
                 driver.insert(stimulus.audio)
                 error = _error_of(driver.process)
+        _require(wlk.faults.raised - before)
         assert isinstance(error, StreamBroken), f"failure {RETRIES + 1} in a row raised {error!r}"
         for is_after in (False, True):
             driver = wlk.stream(stimulus.audio)
@@ -145,7 +147,7 @@ class FailureRules:
 
 
 def _require(raised: int) -> None:
-    """Raise NotApplicable where no fault was *raised*, because a rule is not passed by that."""
+    """Raise NotApplicable where no fault was *raised*, since an untested rule has not passed."""
     if not raised:
         raise NotApplicable("no engine call could be made to fail")
 

@@ -123,7 +123,14 @@ class SharingRules:
     @rule("ISO-05", "each stream writes its options to the backend", requires="language-forcing")
     def test_the_language_belongs_to_the_stream(self, wlk: BackendUnderTest) -> None:
         """Language and task belong to the stream, not to the backend."""
-        languages = _accepted(wlk)
+        languages: list[str] = []  # two that this model can be forced to, or its only one
+        for code in dict.fromkeys(("en", *wlk.spec.languages)):
+            with suppress(OptionError):
+                wlk.stream(language=code)
+                languages.append(code)
+            if len(languages) == 2:
+                break
+        assert languages, "language-forcing is declared, and no declared language is accepted"
         stimulus = wlk.speech(4, seed=3)
         calls: list[dict[str, Any]] = [{"language": code} for code in languages]
         calls += [{"language": None}, {"language": languages[0]}]
@@ -197,19 +204,6 @@ class SharingRules:
         other.close()
         mine.finish()
         check_solo(wlk, [stimulus, stimulus], [mine, theirs], "on two backends")
-
-
-def _accepted(wlk: BackendUnderTest) -> list[str]:
-    """Return two languages that this model can be forced to, or its only language."""
-    accepted: list[str] = []
-    for code in dict.fromkeys(("en", *wlk.spec.languages)):
-        with suppress(OptionError):
-            wlk.stream(language=code)
-            accepted.append(code)
-        if len(accepted) == 2:
-            break
-    assert accepted, "language-forcing is declared, and no declared language is accepted"
-    return accepted
 
 
 def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -> None:

@@ -282,22 +282,29 @@ class HypothesisRules:
         stimulus = wlk.speech(8, seed=7)
         truth = "".join(word.text for word in stimulus.words).strip()
         driver = wlk.stream()
-        was_shown = False
+        was_shown, complete = False, list[bool]()
         faults, answers = wlk.engine_calls, list[tuple[str, ...]]()
         with nullcontext(answers) if faults is None else faults.spelling(str) as answers:
             for chunk in stimulus.chunks(0.5):
                 driver.insert(chunk)
+                answered = len(answers)
                 driver.process()
                 shown = driver.processor.get_buffer()  # its times are checked by the monitor
                 was_shown = was_shown or bool(shown.tokens)
                 running = driver.text + shown.text
                 _check_running(running, answers)
+                if len(answers) > answered and (last := "".join(answers[-1]).split()):
+                    complete.append(running.endswith(last[-1]))
                 assert "  " not in running, f"two spaces in the running transcript {running!r}"
                 if wlk.is_coded:
                     assert truth.startswith(running.strip()), f"{running!r}, expected {truth!r}"
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
         assert was_shown, "hypothesis is declared, and every hypothesis was empty"
+        assert 2 * sum(complete) >= len(complete), (
+            f"{complete.count(False)} of {len(complete)} running transcripts end before the answer "
+            "of the engine does"
+        )
 
     @rule("HYP-03", "a flush commits the hypothesis and does not clear it")
     def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:

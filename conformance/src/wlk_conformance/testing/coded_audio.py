@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CELL_SAMPLES = 1280  # one step of a natively streaming model
 CELL_SECONDS = CELL_SAMPLES / SAMPLE_RATE  # 0.08
+HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a token
 MAX_CELLS = 12  # a token of 0.96 s fits the 14 bits of its offsets
 MAX_ID = 511
 

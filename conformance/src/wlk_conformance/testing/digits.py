@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 CLIPS = Path(__file__).parent / "clips"
 _DEMO = Path(str(files("wlk_core"))) / "cli" / "clip"  # the demo's recording ships with wlk-core
+#: The words of the clips, and of the scripted backend, each with the space before it.
+DIGIT_WORDS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
 _FADE = 80  # samples (5 ms) over which a word cut out of its clip fades in and out
 
 
@@ -97,14 +101,11 @@ def connected_digits(
         spoken = voice[digit][int(rng.integers(len(voice[digit])))]
         pause = np.zeros(round(rng.uniform(*gap) * SAMPLE_RATE), dtype=np.float32)
         end = position + len(spoken)
-        words.append(Word(position / SAMPLE_RATE, end / SAMPLE_RATE, f" {_NAMES[digit]}"))
+        words.append(Word(position / SAMPLE_RATE, end / SAMPLE_RATE, DIGIT_WORDS[digit]))
         pieces += [spoken, pause]
         position = end + len(pause)
     pieces.append(np.zeros(round(tail * SAMPLE_RATE), dtype=np.float32))
     return Clip(np.concatenate(pieces), tuple(words))
-
-
-_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +121,7 @@ def _voices() -> dict[str, dict[int, list[NDArray[np.float32]]]]:
             fade = np.linspace(0.0, 1.0, _FADE, dtype=np.float32)
             audio[:_FADE] *= fade
             audio[-_FADE:] *= fade[::-1]
-            digit = _NAMES.index(word.text.strip())
+            digit = DIGIT_WORDS.index(word.text)
             speaker = str(entry.get("voice", voice.get("voice", name)))
             spoken.setdefault(speaker, {}).setdefault(digit, []).append(audio)
-    return {name: digits for name, digits in spoken.items() if len(digits) == len(_NAMES)}
+    return {name: digits for name, digits in spoken.items() if len(digits) == len(DIGIT_WORDS)}

@@ -98,12 +98,9 @@ class StreamDriver:
 
     def new_speaker(self, speaker: int | str, start: float | None = None) -> Emission:
         """Call new_speaker, by default at the end of the audio so far."""
-        # Not isinstance, because since Python 3.12 it ignores what a proxy passes on.
-        new_speaker = getattr(self.processor, "new_speaker", None)
-        if new_speaker is None:
-            raise TypeError("the processor accepts no speaker turns")
         change = ChangeSpeaker(speaker, self.clock if start is None else start)
-        return self._record("new_speaker", new_speaker(change))
+        emission = self.processor.new_speaker(change)  # type: ignore[attr-defined]  # some have it
+        return self._record("new_speaker", emission)
 
     def finish(self) -> Emission:
         """Call finish."""

@@ -140,7 +140,7 @@ def _report(
         "versions": dict(versions),
         "p99_lateness": found.p99_lateness,
         "sessions": found.sessions,
-        "sessions_that_are_late": found.lost,
+        "sessions_that_are_late": found.fewest_late,
         "cores": cores,
         "gpus": gpus,
         "sessions_per_core": found.sessions / cores,

@@ -1,4 +1,4 @@
-"""Find the most sessions that a backend keeps in real time."""
+"""Find how many sessions a backend can sustain in real time."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
     from wlk_bench.capacity.measurement import Bench, PacedRun
 
-MAX_SESSIONS = 20_000  #: of the first run; a backend that keeps more does no work
+MAX_SESSIONS = 20_000  #: of the first run; a backend that sustains more does no work
 # Delays grow without bound as the workers become busy all the time: with the digits model of
 # faster-whisper on one core the p99 delay was 37 ms at a utilisation of 59 %, 178 ms at 95 % and
 # 561 ms at 96 %.
 _FIRST_UTILISATION = 0.9
-_RESOLUTION = 0.05  # of the sessions, at which the search ends
+_RESOLUTION = 0.05  # the search stops when the bracket is within 5 % of the sessions
 _STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the sessions, as long as all runs are on one side
 
 
 @attrs.frozen(kw_only=True)
 class Capacity:
     """
-    What was found.
+    The result of a search.
 
     Attributes:
         sessions: the most that kept the lateness in a run.
-        lost: the fewest that did not; None where the search ended before.
+        fewest_late: the fewest above them that did not; None where the search ended before.
         p99_lateness: the bound, in seconds.
         throughput: seconds of audio decoded in a second, all workers busy.
         runs: in their order.
@@ -37,15 +37,15 @@ class Capacity:
     """
 
     sessions: int
-    lost: int | None
+    fewest_late: int | None
     p99_lateness: float
     throughput: float
     runs: tuple[PacedRun, ...]
 
     @property
     def best(self) -> PacedRun:
-        """The run with the sessions that were kept."""
-        return next(run for run in reversed(self.runs) if run.sessions == self.sessions)
+        """The run with the most sessions that kept the lateness."""
+        return next(run for run in self.runs if run.sessions == self.sessions)
 
 
 def search(
@@ -69,33 +69,32 @@ def search(
     throughput = bench.throughput(seconds)
     sessions = min(MAX_SESSIONS, max(1, int(_FIRST_UTILISATION * throughput)))
     runs: list[PacedRun] = []
-    kept, lost = 0, None
+    most, late = 0, None
     for number in range(max_runs):
-        # The last run has one session, so that a failure is about one.
-        runs.append(
-            bench.paced_run(1 if number == max_runs - 1 and not kept else sessions, seconds)
-        )
+        if number == max_runs - 1 and not most:
+            sessions = 1  # so that a failure is about one
+        runs.append(bench.paced_run(sessions, seconds))
         observe(runs[-1])
-        kept = max((run.sessions for run in runs if run.p99_lateness <= p99_lateness), default=0)
-        lost = min((run.sessions for run in runs if run.sessions > kept), default=None)
+        most = max((run.sessions for run in runs if run.p99_lateness <= p99_lateness), default=0)
+        late = min((run.sessions for run in runs if run.sessions > most), default=None)
         step = _STEPS[min(number, len(_STEPS) - 1)]
-        if lost is None:
-            sessions = max(kept + 1, round(kept * (1 + step)))
-        elif not kept:
-            sessions = max(1, min(lost - 1, round(lost * (1 - step))))
+        if late is None:
+            sessions = max(most + 1, round(most * (1 + step)))
+        elif not most:
+            sessions = max(1, min(late - 1, round(late * (1 - step))))
         else:
-            sessions = (kept + lost) // 2
-        if lost is not None and lost - kept <= max(1, _RESOLUTION * kept):
+            sessions = (most + late) // 2
+        if late is not None and late - most <= max(1, _RESOLUTION * most):
             break
-    if not kept:
+    if not most:
         raise CapacityError(
             f"expected a session that keeps a p99 lateness of {p99_lateness:g} s, got "
             f"{runs[-1].p99_lateness:.2f} s with 1 session; "
-            "take a larger --tick or --p99, more --runs, or a smaller model"
+            "take a larger --tick or --p99, or a smaller model"
         )
     return Capacity(
-        sessions=kept,
-        lost=lost,
+        sessions=most,
+        fewest_late=late,
         p99_lateness=p99_lateness,
         throughput=throughput,
         runs=tuple(runs),

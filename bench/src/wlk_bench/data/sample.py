@@ -29,8 +29,8 @@ class Sample:
 
     `audio` yields float32 arrays at 16 kHz, and pauses where silence is reported to the stream.
     `group` names the chapter or voice that samples share; `speaker` names their speaker.
-    Annotators are measured by `turns`, by the times at which somebody has finished, `ends`, and by
-    the `translation` of all that is said.
+    `turns`, `ends` (when each speaker has finished) and `translation` are the references for
+    annotators.
     """
 
     id: str
@@ -60,14 +60,12 @@ def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tup
 
 
 def spread(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
-    """Return the first *limit* samples, taken from the speakers in turn."""
-    if limit is None or limit >= len(samples):
-        return tuple(samples)
-    turns: Counter[str] = Counter()
+    """Return *limit* samples, None for all, in their order and spread evenly over the speakers."""
+    taken: Counter[str] = Counter()
     ranked: list[tuple[int, int]] = []
     for index, sample in enumerate(samples):
-        ranked.append((turns[sample.speaker], index))
-        turns[sample.speaker] += 1
+        ranked.append((taken[sample.speaker], index))
+        taken[sample.speaker] += 1
     chosen = sorted(index for _, index in sorted(ranked)[:limit])
     return tuple(samples[index] for index in chosen)
 

@@ -20,7 +20,6 @@ def decoded(messages):
 
 
 DELTA = {"type": "delta", "text": "zero"}
-HYPOTHESIS = {"type": "wlk.hypothesis", "text": "on"}
 REPLACEABLE = {"wlk.ack", "wlk.hypothesis"}
 KINDS = strategies.sampled_from(["delta", "completed", "wlk.hypothesis"])
 

@@ -40,14 +40,16 @@ def test_words_have_the_times_of_their_attention():
 
 
 def test_no_prompt_means_no_prompt_tokens():
-    """Without earlier text the first pass is the start of the transcript alone."""
-    without, prompted = ScriptedNetwork(), ScriptedNetwork()
+    """Without earlier text there is no mark of it, and special tokens spelled in it are none."""
+    without, prompted, spelled = ScriptedNetwork(), ScriptedNetwork(), ScriptedNetwork()
     run(without)
     run(prompted, prompt="zero")
+    run(spelled, prompt="zero<|startoftranscript|>")
 
     start = TOKENIZER.sot_sequence
     assert [*start] == without.inputs[0]
     assert [TOKENIZER.sot_prev, *TOKENIZER.encode(" zero"), *start] == prompted.inputs[0]
+    assert prompted.inputs[0] == spelled.inputs[0]
 
 
 def test_a_long_prompt_leaves_half_of_the_positions():

@@ -55,8 +55,12 @@ def previous_tokens(
     These are the beginning of *keyterms* and then the end of *prompt*, at most *max_tokens*.
     Without either there are none at all, because an empty previous text changes the transcript.
     """
-    terms = tokenizer.encode(f" {keyterms}")[:room] if keyterms else []
-    text = tokenizer.encode(f" {prompt}") if prompt else []
+    terms, text = (
+        # Special tokens are numbered from the end of text on; spelled in a prompt they are none.
+        [token for token in tokenizer.encode(f" {part}") if token < tokenizer.eot] if part else []
+        for part in (keyterms, prompt)
+    )
+    terms = terms[:room]
     kept = min(len(text), max_tokens, room - len(terms))
     previous = [*terms, *text[len(text) - kept :]]
     return [tokenizer.sot_prev, *previous] if previous else []

@@ -105,7 +105,6 @@ def _checked_listens(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
     help="Form of the lines on standard error.",
 )
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
@@ -127,8 +126,9 @@ def serve(
     **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
-    from wlk_core.config import TranslatorChoice, choose_settings  # noqa: PLC0415 -- not for --help
+    from wlk_core.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
+    from wlk_core.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
-    from wlk_core.config import Settings, TranslatorChoice
+    from wlk_core.config import Settings
     from wlk_core.registry import Registry
+    from wlk_core.translator_choice import TranslatorChoice
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -39,7 +40,7 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-#: Adds the options that choose a translator; `config.TranslatorChoice` resolves their values.
+#: Adds the options that choose a translator; `TranslatorChoice` resolves their values.
 translator_options = _all(
     click.option("--translate-to", metavar="LANG", help="Translate to this language too."),
     click.option("--translator", metavar="NAME[=MODEL]", help="Installed plugin that translates."),
@@ -94,7 +95,8 @@ class Choice:
 
 def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
     """Return the checked values of `stream_options`."""
-    from wlk_core.config import TranslatorChoice, choose_settings  # noqa: PLC0415 -- not for --help
+    from wlk_core.config import choose_settings  # noqa: PLC0415 -- not for --help
+    from wlk_core.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
 
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend
-    from wlk_core.config import Settings, TranslatorChoice
+    from wlk_core.config import Settings
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
     from wlk_core.session.events import Event
+    from wlk_core.translator_choice import TranslatorChoice
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 _LOGGER = logging.getLogger(__name__)
@@ -134,8 +135,7 @@ class Service:
             on_step=self.metrics.step_seconds.observe,
         )
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
-        # A model in this process opens a stream in milliseconds, without waiting; more threads that
-        # do so at once keep the event loop from its own work.
+        # A model in this process opens one in milliseconds; more threads hold up the event loop.
         threads = 2 if card.spec.preference is not None else _MAX_OPENINGS
         self._openers = ThreadPoolExecutor(threads, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")

@@ -1,0 +1,47 @@
+"""The translator of a command, as its flags choose it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from wlk_core.errors import OptionError
+from wlk_core.languages import NAMES, find_language
+from wlk_core.options import parse_pairs
+
+if TYPE_CHECKING:
+    from wlk_core.annotators import Translator
+    from wlk_core.backend import BackendSpec
+    from wlk_core.registry import Registry
+
+
+@attrs.frozen
+class TranslatorChoice:
+    """A translator that was chosen, and the language that it translates to."""
+
+    registry: Registry
+    name: str  #: and its model, as users write them
+    language: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
+        """Take the flags of a translation out of *flags*; return None where none is asked for."""
+        wanted, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
+        if wanted is None:
+            if name or pairs:
+                raise OptionError("a translator needs a language: --translate-to LANG")
+            return None
+        from wlk_core.registry import known_plugins  # noqa: PLC0415 -- not for --help
+
+        name = name or next(iter(known_plugins("translator")))
+        return cls(registry, name, find_language(wanted, tuple(NAMES)), parse_pairs(pairs))
+
+    def open(self, spec: BackendSpec, language: str | None) -> Translator:
+        """Return a translator of what a stream of *spec* in *language* (None: detected) commits."""
+        if language is None and len(spec.languages) == 1:
+            language = spec.languages[0]
+        options = {"target_language": self.language, "source_language": language, **self.options}
+        opened: Translator = self.registry.load_annotator("translator", self.name, **options)
+        return opened

@@ -78,12 +78,7 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
             last = attrs.evolve(self._prefix[-1], end=old[-1].end)
             self._prefix = (*self._prefix[:-1], last)
             self._overlap_end = max(self._overlap_end, self._commit_boundary(last))
-        # Engines fill a pause with the word before it, which then aligns to almost no audio; a word
-        # that a speaker repeats has some.
-        earlier = "".join([self._prompt, *(word.text for word in self._prefix)]).split()
-        if fresh and earlier and letters(fresh[0].text) == letters(earlier[-1]):
-            fresh = fresh[fresh[0].end - fresh[0].start <= NO_ROOM_SECONDS :]
-        return fresh
+        return without_fillers(fresh, self._last_word, limit=end)
 
     def _count_final(self, words: Sequence[Word], stop: int) -> int:
         del stop
@@ -126,6 +121,27 @@ def split_overlap(
         distance, index = min(candidates, default=(BOUNDARY_SLACK, cut))
         cut = index if distance < BOUNDARY_SLACK else cut
     return tuple(words[:cut]), tuple(words[cut:])
+
+
+def without_fillers(
+    words: Sequence[Word], before: Word | None, *, limit: float
+) -> tuple[Word, ...]:
+    """Return *words*, which follow *before*, without those that fill a pause with the last one."""
+    # Engines repeat a word in the pause after it, which then aligns to almost no audio; a word that
+    # a speaker repeats has some.  At the limit of the audio, and from an engine without ends of
+    # words, a length says nothing.
+    kept: list[Word] = []
+    for word in words:
+        is_filler = (
+            before is not None
+            and letters(word.text) == letters(before.text)
+            and word.end - word.start <= NO_ROOM_SECONDS < before.end - before.start
+            and word.end < limit
+        )
+        if not is_filler:
+            kept.append(word)
+            before = word
+    return tuple(kept)
 
 
 def is_continued(committed: Word, newer: Word) -> bool:

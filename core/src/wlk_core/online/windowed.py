@@ -139,6 +139,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
         super().end_utterance(committed_text)
         self._prefix = ()
+        self._last_word: W | None = None  # committed in this utterance
         self._processed = 0  # number of the first sample that no step has decoded
         self._dropped_end = 0.0  # seconds; where the last word ends that became prompt
         self._was_quiet = False  # the last hypothesis contained no new word
@@ -191,6 +192,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
 
     def _extend_prefix(self, words: Sequence[W]) -> None:
         if words:
+            self._last_word = words[-1]
             self._prefix += tuple(words)
             self._overlap_end = max(self._overlap_end, self._commit_boundary(words[-1]))
 

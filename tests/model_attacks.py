@@ -13,8 +13,6 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["TARGETS", "Attack", "Target", "attacks", "copied", "set_value"]
-
 MILLION = 10**6
 LARGE_BYTES = 1_000_000  # files of this size are linked
 

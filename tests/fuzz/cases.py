@@ -15,8 +15,6 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-__all__ = ["cases", "damaged"]
-
 KEPT = Path(__file__).resolve().parents[2] / ".nox/fuzz"
 
 # A case may take as long as a busy machine needs, and recordings are large.

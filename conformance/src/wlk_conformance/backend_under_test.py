@@ -309,7 +309,7 @@ class BackendUnderTest:
     def left_behind(self, printed: str) -> Iterator[Violation]:
         """Yield what a test or session left: what was *printed*, and forked copies."""
         if printed:
-            line = printed.strip().partition("\n")[0]
+            line = [*printed.strip().splitlines(), ""][0]
             yield Violation("PKG-06", f"{line!r} was written to standard output")
         if call := self.calls.take_copies():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")

@@ -197,12 +197,16 @@ def while_held(
         begun.set()
         go_on.wait(LIMIT)
 
+    def make() -> None:
+        if held is None:
+            begun.set()
+        call()
+
     with nullcontext() if held is None else held(hold):
-        calling = threaded(call)
+        calling = threaded(make)
         calling.add_done_callback(lambda _: begun.set())  # it may call no engine
         try:
-            if held is not None:
-                begun.wait(LIMIT)
+            begun.wait(LIMIT)
             act()
         finally:
             go_on.set()

@@ -160,5 +160,5 @@ def _failed(
         parts.append(f"repeat it: {under_test.command} --rule {repeated or declared.id}")
     parts.append(after)
     explanation, is_first = "\n".join(parts), declared.is_first
-    line = detail.strip().partition("\n")[0].rstrip()
+    line = detail.strip().splitlines()[0].rstrip()
     return TestOutcome.of(declared, "fail", line, explanation=explanation, is_first=is_first)

@@ -8,8 +8,6 @@ import attrs
 
 from wlk_voxtral.speculative import TokenPrediction
 
-__all__ = ["PAD", "ToyBatchNetwork", "ToyCache", "ToyNetwork", "ToyPass"]
-
 PAD = 2
 
 

@@ -109,7 +109,6 @@ class Server:
         handlers: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
             WLKError: self._refuse,
             HTTPException: self._refuse_address,
-            OSError: self._refuse_recording,
             Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=addresses, exception_handlers=handlers)
@@ -209,11 +208,6 @@ class Server:
         message = f"WebSocket {socket.url.path[:200]} is not served here; use {_REALTIME}"
         answer = self._metrics.counted(RequestError(message, status=404, code="unknown_url"))
         await socket.send_denial_response(error_response(answer))
-
-    async def _refuse_recording(self, request: Request, error: Exception) -> Response:
-        _LOGGER.error("a recording cannot be kept: %s", error)  # on a full disk
-        message = "the server cannot keep the recording now"
-        return await self._refuse(request, RequestError(message, status=507, code="storage_full"))
 
     async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
         _LOGGER.error("a request failed", exc_info=error)

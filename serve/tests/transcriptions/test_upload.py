@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+import errno
 from itertools import pairwise
 import json
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 from hypothesis import given, strategies
 import pytest
@@ -142,6 +144,16 @@ def test_a_body_that_is_too_large_or_stops_coming_is_refused(
         asyncio.run(parse_upload(asked, 2))
 
     assert (status, code) == (refused.value.status, refused.value.code)
+
+
+def test_a_disk_without_room_for_a_recording_is_one_error(monkeypatch):
+    """It is no defect of the server, and the next recording may be shorter."""
+    full = AsyncMock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr("starlette.datastructures.UploadFile.write", full)
+    with pytest.raises(RequestError, match="recording not kept: No space left") as refused:
+        parsed([BODY])
+
+    assert 507 == refused.value.status
 
 
 @pytest.mark.parametrize("name", ["known_speaker_references", "known_speaker_references[]"])

@@ -84,6 +84,7 @@ class PlayedStream:
         self.is_closed = False
         self._audio = audio
         self._position = 0
+        self._scratch = np.zeros(0, dtype=np.float32)
         self._begin()
 
     def _begin(self) -> None:
@@ -183,4 +184,9 @@ class PlayedStream:
             return doubled[::2]
         elif form == "reversed":
             return samples[::-1].copy()[::-1]
+        elif form == "reused":
+            if len(self._scratch) < len(samples):
+                self._scratch = np.zeros(len(samples), dtype=np.float32)
+            self._scratch[: len(samples)] = samples
+            return self._scratch[: len(samples)]
         return samples

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.testing import StreamDriver
 
-INSERTS = 100  # while a step runs, because each may wait a little
+INSERTS = 50  # while a step runs, because each may wait a little
 HALF_HOUR = 30  # minutes
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 

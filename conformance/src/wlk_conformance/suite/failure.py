@@ -87,10 +87,10 @@ class FailureRules:
     @rule("ERR-02", "finish marks the stream finished before it flushes", kinds="F")
     def test_a_failed_finish_can_be_retried(self, wlk: BackendUnderTest) -> None:
         """A failed finish leaves the stream open: audio and another finish are accepted."""
-        stimulus, before = wlk.speech(6, seed=5), wlk.faults.raised
+        stimulus = wlk.speech(6, seed=5)
         first, rest = stimulus.cut(stimulus.seconds / 2)
         for is_after in (False, True):
-            driver = wlk.stream(first)
+            driver, before = wlk.stream(first), wlk.faults.raised
             with wlk.faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
             _require(wlk.faults.raised - before)

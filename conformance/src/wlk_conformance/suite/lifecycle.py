@@ -103,11 +103,11 @@ class LifeRules:
     def test_a_finished_stream_accepts_nothing(self, wlk: BackendUnderTest) -> None:
         """After finish, insert, process_iter, silence and speaker calls raise StreamClosed."""
         stimulus = wlk.speech(3, seed=2)
-        empty = wlk.stream()
-        empty.finish()
-        for driver in (wlk.run(stimulus), empty):
+        for audio, how in ((None, " of a stream finished without audio"), (stimulus.audio, "")):
+            driver = wlk.stream(audio)
+            driver.finish()
             for name, call in exclusive_calls(wlk, driver, stimulus.audio).items():
-                check_raises(StreamClosed, name, call)
+                check_raises(StreamClosed, f"{name}{how}", call)
 
     @rule("LIFE-05", "padding is decoded although no audio came before it")
     def test_finish_without_audio_runs_nothing(self, wlk: BackendUnderTest) -> None:

@@ -77,7 +77,7 @@ class ResourceRules:
     @rule("RES-01", "ids or text of the whole stream are kept, or trimmed at pauses only")
     def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
-        State is bounded by a declared constant.
+        State is bounded by a declared constant; who declares bounded-state counts it.
 
         On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.
         Minutes without a pause hold what two hold, apart from where a cut falls, and so do minutes
@@ -87,7 +87,9 @@ class ResourceRules:
             _, held = _loop(wlk, kind)
             values = [state for state in held if state is not None]
             if not values:
-                assert not wlk.has("bounded-state"), "bounded-state is declared, and not counted"
+                assert not wlk.has("bounded-state"), (
+                    "bounded-state is declared, and state_bytes is None: count it, or leave it out"
+                )
                 raise NotApplicable("state_bytes is not counted")
             _check_growth(wlk, "state_bytes", values, total=max, kind=kind)
 

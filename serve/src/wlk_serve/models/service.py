@@ -136,7 +136,7 @@ class Service:
         )
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
         # A model in this process opens one in milliseconds; more threads hold up the event loop.
-        threads = 2 if card.spec.preference is not None else _MAX_OPENINGS
+        threads = 4 if card.spec.preference is not None else _MAX_OPENINGS
         self._openers = ThreadPoolExecutor(threads, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn

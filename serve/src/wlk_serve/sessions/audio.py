@@ -242,18 +242,17 @@ class SessionAudio:
         while self.is_waiting and self.open_segment is not None:
             self.proceed()
 
-    def drop_waiting(self) -> None:
-        """Forget what waits, but for the end of the audio."""
+    def drop_waiting(self) -> bool:
+        """Forget what waits; return whether the end of the audio did."""
         is_last = self.end in self._waiting
         self._waiting.clear()
         self._appended = self.samples
-        if is_last:
-            self.end()
+        return is_last
 
     def rewind(self) -> None:
-        """Forget all that waits and the part of a sample: it comes again from a whole one on."""
-        self._waiting.clear()
-        self._appended, self._rest = self.samples, b""
+        """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
+        self.drop_waiting()
+        self._rest = b""
 
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
         """Yield what can be handled now that *events* of a stream have come."""

@@ -41,7 +41,6 @@ _LARGE_SECONDS = 0.1  # of others between two such messages
 _MAX_WAITING_SECONDS = 400.0
 _FROZEN_SECONDS = 1.0  # for a client that came back while the process could not read
 _POLL_SECONDS = 0.05  # while it is not read
-_RANDOM_BYTES = 18
 
 
 class ClientSession:
@@ -75,7 +74,7 @@ class ClientSession:
         self._outcome = "left"  # how it ended, for the log
         self._queue: SendQueue | None = None  # of the socket that is attached
         self.close_code = DONE
-        token = secrets.token_urlsafe(_RANDOM_BYTES) if opening.is_resumable else None
+        token = secrets.token_urlsafe(18) if opening.is_resumable else None
         info = SessionInfo(
             id=f"sess_{secrets.token_hex(12)}",
             card=service.card,
@@ -210,7 +209,8 @@ class ClientSession:
         except WLKError as error:
             if queue is self._queue and self.audio.is_waiting:
                 self._put(self._protocol.refuse(as_request_error(error)))
-                self.audio.drop_waiting()
+                if self.audio.drop_waiting():
+                    self._put(self._protocol.end())
 
     def _count_audio(self, before: int) -> None:
         self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)

@@ -134,8 +134,7 @@ async def _events(
                 yield _written(first)
             async for following in records:
                 yield _written(following)
-            # It has every word again.
-            yield await asyncio.to_thread(lambda: _written([transcript.done()]))
+            yield await asyncio.to_thread(lambda: _written([transcript.done()]))  # all words again
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
             answer = upload.figures.metrics.counted(error)
             upload.note(answer)
@@ -315,16 +314,24 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
         raise _invalid("the header content-type has no boundary")
     try:
         return await _Parser(request.headers, parts).parse()
-    except (MultiPartException, ValueError) as error:  # ValueError: of a charset
-        raise _invalid(str(getattr(error, "message", error))) from error
+    except (MultiPartException, OSError, ValueError) as error:  # ValueError: of a charset
+        found = str(getattr(error, "message", error))
+        raise (_storage_full(error) if isinstance(error, OSError) else _invalid(found)) from error
 
 
 async def _spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
     async for part in body_parts(request, max_bytes):
-        await asyncio.to_thread(file.write, part)
+        try:
+            await asyncio.to_thread(file.write, part)
+        except OSError as error:
+            raise _storage_full(error) from error
     if not file.tell():
         raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
     file.seek(0)
+
+
+def _storage_full(error: OSError) -> RequestError:
+    return RequestError(f"recording not kept: {error.strerror}", status=507, code="storage_full")
 
 
 def recording_of(form: FormData) -> UploadFile:

@@ -106,11 +106,11 @@ def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
 def test_warnings_of_this_project_are_printed_and_those_of_libraries_are_not(monkeypatch, capsys):
     """A slow device is worth a line; what libraries and servers sent is shown with escapes."""
     monkeypatch.setattr(logging.root, "handlers", [])
-    registry_of(click.Context(main))
+    registry_of(click.Context(main, info_name="wlk-toy"))
     for name in ("wlk_toy", "other"):
         logging.getLogger(name).warning("%s", EVIL)
 
-    assert f"wlk-core: {printable(EVIL)}\n" == capsys.readouterr().err
+    assert f"wlk-toy: {printable(EVIL)}\n" == capsys.readouterr().err
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal(capsys):

@@ -33,16 +33,12 @@ def captions(texts, step=0.1):
 
 
 def test_a_text_without_spaces_ends_by_its_length():
-    """Seven seconds, as in any script."""
+    """Seven seconds, as in any script, and two lines of 21 characters, which are wide."""
     segments = segments_from_tokens(spoken(CHINESE * 10, step=0.25))
 
     assert CHINESE * 10 == "".join(segment.text for segment in segments)
     assert SECONDS == max(segment.end - segment.start for segment in segments)
     assert len(segments) == -(-len(CHINESE * 10) // 28)
-
-
-def test_a_wide_character_counts_as_two():
-    """Two lines of 21 characters."""
     assert [42, 42, 24] == [len(text) for text in captions((CHINESE * 4)[:108])]
 
 

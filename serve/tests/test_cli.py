@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
+import logging
 from unittest.mock import Mock
 
 import click
 import pytest
 
-from wlk_core.cli.main import execute, main
+from wlk_core.cli.main import execute, main, show_warnings
 from wlk_serve import __main__ as module
 from wlk_serve import cli
 from wlk_serve.cli import _watch
@@ -24,6 +26,16 @@ def test_wlk_core_serve_is_the_same_command():
     assert main.get_command(click.Context(main), "serve") is cli.serve
     assert module.run is cli.run
     assert set(PINNED) <= {name for option in cli.serve.params for name in option.opts}
+
+
+def test_warnings_of_plugins_have_the_form_of_the_log(monkeypatch, capsys):
+    """Before the server is ready they are lines of the program."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    show_warnings("wlk-serve")
+    cli._log_to_stderr(is_json=True)
+    logging.getLogger("wlk_toy").warning("slow")
+
+    assert "slow" == json.loads(capsys.readouterr().err)["message"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from wlk_core.cli.main import run_program
 
 def run() -> None:
     """Run the command as the program ``wlk-bench`` and exit with its status."""
-    run_program(main, "wlk-bench")
+    interrupted = "interrupted; the same command continues an interrupted `wlk-bench run`"
+    run_program(main, "wlk-bench", interrupted)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
+from wlk_core.cli.main import show_warnings
 from wlk_core.cli.terminal import print_error, usage_line
 from wlk_core.errors import WLKError
 
@@ -19,6 +20,7 @@ EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_USAGE = 0, 1, 2
 
 def run() -> None:
     """Run the command; errors are one line each."""
+    show_warnings(_PROGRAM)
     try:
         sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
     except (click.UsageError, WLKError) as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import difflib
 import inspect
 import math
+from numbers import Integral, Real
 import re
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
@@ -35,17 +36,21 @@ _ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # besi
 def as_tuple(values: Iterable[Any]) -> Any:
     """Return a tuple of a collection; anything else as it is, which `check_fields` refuses."""
     given: Any = values
-    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
+    is_one = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
+    return given if is_one else tuple(given)
 
 
 def check_fields(declaration: Any, **types: Any) -> None:
     """Raise ValueError, which names the field, where one is not of its type, or of *types*."""
-    kind = attrs.resolve_types(type(declaration), localns={"Mapping": Mapping})
+    made = type(declaration)
+    # The fields that a plugin's own subclass adds are its own matter.
+    ours = next(each for each in made.__mro__ if each.__module__.startswith("wlk_core."))
+    kind = attrs.resolve_types(ours, localns={"Mapping": Mapping})
     for name, expected in (types or {each.name: each.type for each in attrs.fields(kind)}).items():
         value = getattr(declaration, name)
         if not _fits(value, expected):
             text = inspect.formatannotation(expected)
-            raise ValueError(f"{kind.__name__}: expected {name} as {text}, got {shown(value)}")
+            raise ValueError(f"{made.__name__}: expected {name} as {text}, got {shown(value)}")
 
 
 def _fits(value: Any, expected: Any) -> bool:
@@ -54,14 +59,15 @@ def _fits(value: Any, expected: Any) -> bool:
     if kind is UnionType:
         return any(_fits(value, part) for part in parts)
     if kind is Mapping:
-        return isinstance(value, kind) and all(all(map(_fits, p, parts)) for p in value.items())
+        pairs = value.items() if isinstance(value, kind) else [()]
+        return all(pair and all(map(_fits, pair, parts)) and "" not in pair for pair in pairs)
     if kind in {tuple, frozenset}:  # of which `as_tuple` has made a tuple
         return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
     if kind in {Literal, type}:
-        return value in (get_args(parts[0]) or parts)
+        return isinstance(value, str | type) and value in (get_args(parts[0]) or parts)
     if expected is Any or isinstance(value, bool):
         return expected in {Any, bool}
-    return isinstance(value, int | float if expected is float else expected)
+    return isinstance(value, {int: Integral, float: Real}.get(expected, expected))
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +92,9 @@ class Option:
 
     def __attrs_post_init__(self) -> None:
         check_fields(self)
+        object.__setattr__(self, "default", self._declared(self.default))
+        choices = (self._declared(choice) for choice in self.choices if not self._is_auto(choice))
+        object.__setattr__(self, "choices", tuple(choices))
         check_fields(self, default=self.type | None, choices=GenericAlias(tuple, (self.type, ...)))
 
     @property
@@ -100,7 +109,7 @@ class Option:
         # None is also what "auto" was converted to, which a stream converts once more.
         if value is None and (self.default is None or self.is_auto_allowed):
             return None
-        if self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO:
+        if self._is_auto(value):
             return None
         converted = self._parsed(value)
         name = f"{owner}: option {self.name}"
@@ -116,6 +125,16 @@ class Option:
         if isinstance(converted, (int, float)) and not low <= converted <= high:
             raise OptionError(f"{name} lies between {low:g} and {high:g}; got {shown(value)}")
         return converted
+
+    def _is_auto(self, value: Any) -> bool:
+        return self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO
+
+    def _declared(self, value: Any) -> Any:
+        # As `convert`: 5.0 and numpy's numbers are numbers.  The whole number of a float stays.
+        if self._is_auto(value) or self.type is str or isinstance(value, self.type | int):
+            return None if self._is_auto(value) else value
+        parsed = self._parsed(value)
+        return value if parsed is None else parsed
 
     def _parsed(self, value: Any) -> Any:
         if self.type is str:

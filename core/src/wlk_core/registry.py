@@ -363,7 +363,7 @@ def missing_requirements(spec: Spec) -> dict[str, str]:
     for name, command in spec.requires.items():
         try:
             metadata.version(name)
-        except (metadata.PackageNotFoundError, ValueError):  # ValueError is of an empty name
+        except metadata.PackageNotFoundError:
             missing[name] = command
     return missing
 
@@ -371,7 +371,8 @@ def missing_requirements(spec: Spec) -> dict[str, str]:
 def _member(module: Any, name: str, expected: str, kind: Any) -> Any:
     member = getattr(module, name, None)
     if not isinstance(member, kind):
-        text = f"expected {expected} {name!r} in {module.__name__}, got {shown(member)}"
+        found = f"got {shown(member)}" if hasattr(module, name) else "which has none"
+        text = f"expected {expected} {name!r} in {module.__name__}, {found}"
         raise ImportError(text, name=module.__name__)  # noqa: TRY004 -- as where it is absent
     return member
 

@@ -151,13 +151,8 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
             1,
         ),
         (PermissionError(13, "no"), "[Errno 13] no", 1),
-        (
-            SystemExit(0),
-            "SystemExit: 0 (a defect; get the traceback with WLK_TRACEBACK=1)",
-            1,
-        ),
+        (SystemExit(0), "SystemExit: 0 (a defect; get the traceback with WLK_TRACEBACK=1)", 1),
     ],
-    ids=["interrupt", "defect", "system", "exit"],
 )
 def test_whatever_fails_is_one_line_and_a_status(command, monkeypatch, error, line, status):
     """No failure shows a traceback, and none looks like success."""

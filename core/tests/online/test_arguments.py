@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -79,7 +80,7 @@ def test_any_audio_and_time_is_accepted_or_refused_by_name(coded_engine, speech,
         lambda: stream.end_silence(first),
         lambda: stream.end_silence(0.0, second),
         lambda: stream.new_speaker(ChangeSpeaker(1, first)),
-        lambda: stream.new_speaker(first),
+        lambda: stream.new_speaker(SimpleNamespace(start=0.5, speaker=first)),
     ]
     for call in calls:
         refused_or_none(call)

@@ -86,7 +86,7 @@ def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
 @pytest.mark.parametrize(
     ("loader", "reason"),
     [
-        ("wlk_toy_plugin:open", "expected a function 'open' in wlk_toy_plugin, got None"),
+        ("wlk_toy_plugin:open", "expected a function 'open' in wlk_toy_plugin, which has none"),
         ("wlk_toy_plugin:__name__", "expected a function '__name__' in .*, got 'wlk_toy_plugin'"),
         ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; 'wlk_toy_.*"),
     ],

@@ -238,12 +238,9 @@ class _JsonFormatter(logging.Formatter):
 
 def _log_to_stderr(*, is_json: bool) -> None:
     """Write life-cycle events, the end of each session and failures to standard error."""
-    handler = logging.StreamHandler()
     plain = printable_formatter(f"%(asctime)s {_PROGRAM}: %(message)s")
-    handler.setFormatter(_JsonFormatter() if is_json else plain)
-    logger = logging.getLogger("wlk_serve")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    for handler in logging.getLogger().handlers:  # of the program, for the lines of plugins too
+        handler.setFormatter(_JsonFormatter() if is_json else plain)
+    logging.getLogger("wlk_serve").setLevel(logging.INFO)
     # A line for every malformed form, which is answered with 400.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 USAGE = 2
+_INTERRUPTED = "interrupted; what was done by then is kept"
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
 # Each command lives in a module of its own, which is imported when the command is used.
@@ -106,8 +107,14 @@ def main() -> None:
     """
 
 
-def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
-    """Run the command line of this process as the program *name* and exit with its status."""
+def run_program(
+    command: click.Command = main, name: str = "wlk-core", interrupted: str = _INTERRUPTED
+) -> None:
+    """
+    Run the command line of this process as the program *name* and exit with its status.
+
+    `interrupted` is what is said after Ctrl-C.
+    """
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
         from click.shell_completion import shell_complete  # noqa: PLC0415 -- only then
@@ -115,7 +122,9 @@ def run_program(command: click.Command = main, name: str = "wlk-core") -> None:
         sys.exit(shell_complete(command, {}, name, variable, instruction))
     _prepare_streams()
     STOPS.install()
-    status = execute(sys.argv[1:], command=command, name=name)
+    if command is not main:  # which shows them once it needs plugins
+        show_warnings(name)
+    status = execute(sys.argv[1:], command=command, name=name, interrupted=interrupted)
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -141,6 +150,7 @@ def execute(
     *,
     command: click.Command = main,
     name: str = "wlk-core",
+    interrupted: str = _INTERRUPTED,
 ) -> int:
     """Run one command line, by default over what is installed; return its exit status."""
     STOPS.reset()
@@ -160,7 +170,7 @@ def execute(
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
         status = USAGE
     except (click.Abort, KeyboardInterrupt) as error:
-        print_error("interrupted; what was done by then is kept", name)
+        print_error(interrupted, name)
         status = error.status if isinstance(error, Stopped) else 128 + signal.SIGINT
     except BrokenPipeError:
         status = _BROKEN_PIPE  # the reader has closed the pipe: it needs no more, and no line
@@ -194,18 +204,23 @@ def _prepare_streams() -> None:
 
 def registry_of(context: click.Context | None = None) -> Registry:
     """Return the registry of this command line; the first call finds the installed plugins."""
-    import logging  # noqa: PLC0415 -- as below
-
     from wlk_core.registry import Registry  # noqa: PLC0415 -- not every command needs plugins
 
     root = (context or click.get_current_context()).find_root()
     if root.obj is None:
-        handler = logging.StreamHandler()
-        handler.setFormatter(printable_formatter("wlk-core: %(message)s"))
-        # Warnings of this project tell the user something, those of other libraries rarely do.
-        handler.addFilter(lambda line: line.levelno > logging.WARNING or line.name[:4] == "wlk_")
-        logging.basicConfig(handlers=[handler], level=logging.WARNING)
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
+        show_warnings(str(root.info_name))
         root.obj = Registry()
     registry: Registry = root.obj
     return registry
+
+
+def show_warnings(name: str) -> None:
+    """Write the warnings of wlk packages, and errors, to standard error as the program *name*."""
+    import logging  # noqa: PLC0415 -- not for `wlk-core --help`
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(printable_formatter(f"{name}: %(message)s"))
+    # Warnings of this project tell the user something, those of other libraries rarely do.
+    handler.addFilter(lambda line: line.levelno > logging.WARNING or line.name[:4] == "wlk_")
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised

@@ -29,12 +29,14 @@ _REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return *cache_dir*, else the directory that huggingface_hub uses."""
+    if cache_dir:
+        return _expanded(os.fspath(cache_dir))
     # Its rules are repeated here, because a listing should not wait for its import.
     variables = os.environ
     caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
     home = variables.get("HF_HOME") or Path(caches, "huggingface")
-    chosen = cache_dir or variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
-    return _expanded(os.fspath(chosen or Path(home, "hub")))
+    chosen = variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
+    return _expanded(os.path.expandvars(chosen or Path(home, "hub")))
 
 
 def offline_mode() -> bool:
@@ -226,7 +228,7 @@ def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
 
 def _expanded(path: str) -> Path:
     # Path.expanduser fails where a home directory does not exist; the hub's library leaves it.
-    return Path(os.path.abspath(os.path.expandvars(os.path.expanduser(path))))  # noqa: PTH100, PTH111
+    return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111
 
 
 def _missing(directory: Path, needs: Sequence[str]) -> str:

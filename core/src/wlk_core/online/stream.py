@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -25,7 +25,7 @@ from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import PROMPT_TAIL_CHARACTERS, TranscriptBuilder, Utterance
 from wlk_core.online.windowed import WindowedRecognizer
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
-from wlk_core.tokens import Emission, Transcript
+from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 from wlk_core.untrusted import real_number, reason, shown
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.online.recognizer import Recognizer, Step
-    from wlk_core.tokens import ASRToken, ChangeSpeaker
+    from wlk_core.tokens import ASRToken
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -138,7 +138,8 @@ class OnlineStream:
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
-        start = real_number(getattr(change, "start", None))
+        given: Any = change
+        start = real_number(given.start) if isinstance(given, ChangeSpeaker) else None
         if start is None or not 0 <= start < math.inf:
             raise ClockError(f"a turn starts at a stream time of 0 s or more, got {shown(change)}")
         change = attrs.evolve(change, start=start)

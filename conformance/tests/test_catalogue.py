@@ -74,13 +74,6 @@ def test_every_rule_has_three_faulty_backends():
     assert {} == {rule: count[rule] for rule in sorted(rules) if count[rule] < ENOUGH}
 
 
-def test_no_two_faulty_backends_share_a_name():
-    """A name is enough to find a fault."""
-    names = Counter(case.name for case in faulty_cases())
-
-    assert [] == [name for name, count in names.items() if count > 1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",

@@ -134,9 +134,7 @@ def test_a_session_that_was_to_end_ends_although_its_stream_is_refused(open_sess
         session.audio.end()
         opener.begun[0].set_exception(OptionError("the model takes no such prompt"))
         await receiving
-        is_over = session.audio.is_over
-        session.close()
-        return is_over
+        return session.audio.is_over
 
     assert asyncio.run(run())
 

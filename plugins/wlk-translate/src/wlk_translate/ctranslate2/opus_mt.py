@@ -114,7 +114,7 @@ class OpusMT:
                 str(directory),
                 device=device,
                 compute_type=compute_type,
-                inter_threads=worker_count(device, threads),
+                inter_threads=min(4, worker_count(device, threads)),  # recognition needs cores
                 intra_threads=threads,
             )
         except (RuntimeError, ValueError) as error:

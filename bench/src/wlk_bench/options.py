@@ -19,8 +19,8 @@ class _NewFile(click.Path):
 
     def convert(self, value: Any, *context: Any) -> Path:
         path = Path(super().convert(value, *context))  # type: ignore[arg-type]  # no bytes
-        if not os.access(path.parent, os.W_OK):
-            self.fail(f"there is no directory {path.parent} that can be written", *context)
+        if not (path.exists() or os.access(path.parent / ".", os.W_OK | os.X_OK)):
+            self.fail(f"cannot write into the directory {path.parent}", *context)
         return path
 
 

@@ -88,14 +88,17 @@ def test_a_long_context_is_shortened(monkeypatch):
     assert "Ich lese ein Buch." == engine.translate(ACTION, (Pair(REASON, "Weil es regnet,"),))
 
 
-def test_a_clause_has_no_more_pieces_than_the_model_has_positions(monkeypatch):
-    """CTranslate2 would fail, at a clause as at a translation that goes on for ever."""
+def test_a_long_clause_is_translated_in_parts_and_an_endless_translation_ends(monkeypatch):
+    """CTranslate2 would cut the clause or fail where the model has no more positions."""
     monkeypatch.setattr(opus_mt, "_POSITIONS", 128)  # of the tiny model
+    monkeypatch.setattr(opus_mt, "_MAX_PIECES", 4)
     engine = load()._engine
+    assert "eins zwei drei vier fünf sechs" == engine.translate("one two three four five six", ())
+    monkeypatch.setattr(opus_mt, "_MAX_PIECES", 64)
     endless = partial(engine._translator.translate_batch, min_decoding_length=128)
     monkeypatch.setattr(engine, "_translator", SimpleNamespace(translate_batch=endless))
 
-    assert engine.translate("one " * 200, (Pair(REASON, "Wenn ich Zeit habe,"),))
+    assert engine.translate("one " * 192, (Pair(REASON, "Wenn ich Zeit habe,"),))
 
 
 @pytest.mark.parametrize(

@@ -94,14 +94,15 @@ def test_the_digits_run_on_one_thread_and_streams_share_the_cores(
     assert [(threads, workers)] == chosen
 
 
-def test_a_checkpoint_in_half_precision_runs_on_a_cpu_without_it(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("dtype", "runs"), [("float16", "int8_float32"), ("float32", "float32")])
+def test_a_checkpoint_runs_as_it_declares_if_the_cpu_can(monkeypatch, tmp_path, dtype, runs):
     """What the checkpoint declares and the device lacks is passed over, for int8 on x86."""
     directory = shutil.copytree(DIGITS, tmp_path / "model")
-    (directory / "wlk.json").write_text(json.dumps({"dtype": "float16"}), encoding="utf-8")
+    (directory / "wlk.json").write_text(json.dumps({"dtype": dtype}), encoding="utf-8")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
 
     with load_backend("faster-whisper", str(directory), device="cpu") as loaded:
-        assert "int8_float32" == loaded.engine.model.model.compute_type
+        assert runs == loaded.engine.model.model.compute_type
 
 
 def test_names_and_shapes_are_read():

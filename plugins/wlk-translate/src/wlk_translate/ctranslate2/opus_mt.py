@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wlk_translate.engine.translator import Pair
 
 _MAX_PIECES = 256  # of a clause and its context, and of their translations before it
-_POSITIONS = 512  # of Marian's encoder and decoder; CTranslate2 raises RuntimeError beyond them
+_POSITIONS = 512  # of Marian's decoder; CTranslate2 raises RuntimeError beyond them
 _FULL_STOPS = ".。।"
 
 # Loaded once for all streams that are open.
@@ -114,7 +114,7 @@ class OpusMT:
                 str(directory),
                 device=device,
                 compute_type=compute_type,
-                inter_threads=worker_count(device, threads),
+                inter_threads=min(4, worker_count(device, threads)),  # recognition needs cores
                 intra_threads=threads,
             )
         except (RuntimeError, ValueError) as error:
@@ -142,8 +142,10 @@ class OpusMT:
             if max(len(source) + len(pieces), len(target) + len(prefix)) > _MAX_PIECES:
                 break
             pieces, prefix = source + pieces, target + prefix
-        found = self._decode(pieces, prefix, len(clause))
-        if prefix and not found:  # the model took the sentence for complete
+        # A clause of more pieces has no context here, and is translated in parts.
+        parts = [pieces[at : at + _MAX_PIECES] for at in range(0, len(pieces), _MAX_PIECES)]
+        found = [piece for part in parts for piece in self._decode(part, prefix, len(clause))]
+        if prefix and not found:  # the model took the sentence to be complete
             found = self._decode(clause, [], len(clause))
         translated: str = self._target.decode(found)
         if not bare(text).endswith(SENTENCE_ENDS):
@@ -155,9 +157,8 @@ class OpusMT:
             [[*self._source_prefix, *pieces, *self._source_suffix]],
             target_prefix=[prefix] if prefix else None,
             beam_size=self._beam_size,
-            max_input_length=_POSITIONS,
             # Longer output is a decoding loop.
-            max_decoding_length=min(len(prefix) + 3 * length + 16, _POSITIONS),
+            max_decoding_length=min(len(prefix) + 3 * min(length, len(pieces)) + 16, _POSITIONS),
             disable_unk=True,
         )
         hypothesis: list[str] = result.hypotheses[0]

@@ -91,7 +91,7 @@ class ClauseSplitter:
 
 
 def bare(text: str) -> str:
-    """Return *text* without the quotation marks and brackets that close it."""
+    """Return *text* without closing quotation marks and brackets."""
     return text.rstrip().rstrip(_CLOSING)
 
 

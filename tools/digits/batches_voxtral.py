@@ -18,26 +18,6 @@ if TYPE_CHECKING:
     from mixing import Mixer, Mixture
     from numpy.typing import NDArray
 
-__all__ = [
-    "BOS_ID",
-    "BUNDLED",
-    "DELAYS",
-    "EOS_ID",
-    "NOTHING",
-    "PAD_ID",
-    "PIECES",
-    "PLUGINS",
-    "SPECIALS",
-    "TEKKEN",
-    "WORD_ID",
-    "StreamBatch",
-    "disturb_mel",
-    "draw_stream_batch",
-    "stream_features",
-    "word_ids",
-    "write_down",
-]
-
 PLUGINS = Path(__file__).parents[2] / "plugins"
 #: The checkpoint that is shipped: a training writes other weights, and the tokenizer is always its.
 BUNDLED = PLUGINS / "wlk-voxtral-hf/src/wlk_voxtral_hf/digits"

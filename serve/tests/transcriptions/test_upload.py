@@ -152,7 +152,6 @@ def test_a_disk_without_room_for_a_recording_is_one_error(monkeypatch):
     monkeypatch.setattr("starlette.datastructures.UploadFile.write", full)
     with pytest.raises(RequestError, match="recording not kept: No space left") as refused:
         parsed([BODY])
-
     assert 507 == refused.value.status
 
 

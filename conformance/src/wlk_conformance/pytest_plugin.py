@@ -29,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("words", "digits, or a folder of recordings: what is recognised", {}),
         ("report", "write the report as JSON", {}),
         ("rule", "test this rule only; may be repeated", {"action": "append", "default": []}),
+        ("sessions", "generate so many sessions", {"type": int}),
+        ("seed", "seed of the sessions (default: 0)", {"type": int, "default": 0}),
         ("speech", "run the speech tier as well", {"action": "store_true"}),
         ("long", "run the long tier as well", {"action": "store_true"}),
     ):
@@ -74,6 +76,8 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         tiers=[tier for tier in ("speech", "long") if chosen(f"--wlk-{tier}")],
         words=suite.words or chosen("--wlk-words"),
         rules=chosen("--wlk-rule"),
+        seed=chosen("--wlk-seed"),
+        sessions=chosen("--wlk-sessions"),
     )
     items = (i for i in request.session.items if isinstance(i, pytest.Function) and i.cls is suite)
     tests = [test for test in map(_declared, items) if test is not None]

@@ -110,7 +110,7 @@ def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():
     [
         ([(1.5, 1.5), (1.8, 1.8)], " so so"),  # fillers of a pause
         ([(1.5, 1.7)], " so so so"),  # a speaker needs time for a word
-        ([(4.0, 4.0)], " so so so"),  # the end of the audio hides how long it is
+        ([(3.9, 3.94)], " so so so"),  # the end of the audio hides how long it is
     ],
 )
 def test_a_word_that_fills_the_pause_after_itself_is_not_committed_again(times, text):

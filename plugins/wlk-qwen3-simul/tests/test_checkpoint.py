@@ -49,13 +49,12 @@ def test_both_layouts_are_the_same_model_on_torch(tiny, tmp_path, checkpoint):
     assert all(weights.equal(theirs[name]) for name, weights in original.items())
 
 
+@pytest.mark.usefixtures("checkpoint")  # which needs torch, as writing another one does
 def test_the_layout_of_transformers_is_refused_on_mlx_with_what_helps(tiny, tmp_path):
     """MLX reads the original layout only."""
     other = tiny.write_checkpoint(tmp_path / "hf", layout="hf")
 
-    with pytest.raises(
-        ModelNotFoundError, match=r"original repository.*or the backend qwen3-simul"
-    ):
+    with pytest.raises(ModelNotFoundError, match=r"original repository.*backend qwen3-simul"):
         load_mlx(other)
 
 

@@ -128,7 +128,7 @@ def without_fillers(
 ) -> tuple[Word, ...]:
     """Return *words*, which follow *before*, without those that fill a pause with the last one."""
     # Engines repeat a word in the pause after it, which then aligns to almost no audio; a word that
-    # a speaker repeats has some.  At the limit of the audio, and from an engine without ends of
+    # a speaker repeats has some.  Near the limit of the audio, and from an engine without ends of
     # words, a length says nothing.
     kept: list[Word] = []
     for word in words:
@@ -136,7 +136,7 @@ def without_fillers(
             before is not None
             and letters(word.text) == letters(before.text)
             and word.end - word.start <= NO_ROOM_SECONDS < before.end - before.start
-            and word.end < limit
+            and word.end < limit - BOUNDARY_SLACK
         )
         if not is_filler:
             kept.append(word)

@@ -30,7 +30,7 @@ IDS: dict[str, int] = {**_read("vocab.json"), **_SPECIALS}  #: of every token
 _ROLES = ("system", "user", "assistant", "language")
 _NEWLINE = "Ċ"  # as byte-level BPE writes it
 
-#: Full id of each compact id: words with a space, words that begin a text, languages, the rest.
+#: Full id of each compact id: words with a space, words at the start of text, languages, the rest.
 FULL_IDS = (
     *(IDS[f"Ġ{word}"] for word in DIGITS),
     *(IDS[word] for word in DIGITS),
@@ -50,7 +50,7 @@ COMPACT_SIZE = OTHER + 1
 LOG_UNUSED = math.log(VOCABULARY_SIZE - len(FULL_IDS))
 
 WORDS = tuple(range(10))  # " zero" ... " nine"
-FIRST_WORDS = tuple(range(10, 20))  # "zero" ... "nine": a text begins without a space
+FIRST_WORDS = tuple(range(10, 20))  # "zero" ... "nine": text begins without a space
 NAMES = tuple(_COMPACT[IDS[f"Ġ{name}"]] for name in LANGUAGES)  # English, None, others
 PAD = _COMPACT[IDS["<|audio_pad|>"]]
 END = _COMPACT[IDS["<|im_end|>"]]

@@ -19,8 +19,9 @@ class _NewFile(click.Path):
 
     def convert(self, value: Any, *context: Any) -> Path:
         path = Path(super().convert(value, *context))  # type: ignore[arg-type]  # no bytes
-        if not (path.exists() or os.access(path.parent / ".", os.W_OK | os.X_OK)):
-            self.fail(f"cannot write into the directory {path.parent}", *context)
+        folder = path.parent
+        if not (path.exists() or (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))):
+            self.fail(f"cannot write into the directory {folder}", *context)
         return path
 
 

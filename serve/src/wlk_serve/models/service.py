@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
-_MAX_OPENINGS = 100  # at another machine, perhaps; as many as sessions by default
+_MAX_OPENINGS = 100  # at once, of a backend that may wait for another machine
 _MAX_UNREAD_STEPS = 64  # of a recording, before it waits for its client
 _CANARY_SECONDS = 0.5  # of audio
 _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15

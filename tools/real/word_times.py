@@ -3,7 +3,7 @@ Write a manifest of wlk-bench, with word times, for recordings whose text is kno
 
     python tools/real/word_times.py FOLDER --model DIRECTORY --output FOLDER/manifest.jsonl
 
-FOLDER has the text of each recording beside it, as a .txt file of its stem.  The times are those of Whisper's
+FOLDER has the text of each recording in a .txt file of its stem.  The times are those of Whisper's
 cross attention for the known text (forced alignment), without the silence around words.  With
 Whisper base they were compared with 421 words of flite, whose true times are known: starts are off
 by 0.05 s in the median (0.18 s at p95) and early by 0.04 s in the mean, ends by 0.06 s (0.23 s at

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+import sys
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
@@ -68,3 +71,15 @@ def test_a_chunk_comes_as_soon_as_it_is_full_or_the_source_fails():
     assert [1600, 100] == [len(next(chunks)), len(next(chunks))]
     with pytest.raises(AudioFormatError, match="damaged"):
         next(chunks)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_stream_that_is_resampled_starts_no_threads():
+    """A thread for each core, of every session, would be thousands on a server."""
+    tasks = Path("/proc/self/task")
+    before = len(list(tasks.iterdir()))
+    resamplers = [Resampler(24_000) for _ in range(10)]
+    for resampler in resamplers:
+        resampler.push(np.zeros(2400, dtype=np.float32))
+
+    assert before == len(list(tasks.iterdir()))

@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from wlk_serve.http.server import _WebSocket
+from wlk_serve.sessions.turns import LongTurns
 
 HELLO = b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: secret\r\n"
 UPGRADE = (
@@ -55,7 +56,8 @@ def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
         config.load()
         loop = Mock(time=lambda: 0.0, create_task=run_nothing)
-        connection = _WebSocket(config, ServerState(), {}, loop)
+        long_turns = LongTurns(lambda: loop.time())
+        connection = _WebSocket(config, ServerState(), {}, loop, long_turns=long_turns)
         transport = Mock(get_extra_info=lambda _name: None, is_closing=lambda: False)
         connection.connection_made(transport)
         return connection
@@ -145,3 +147,22 @@ def test_a_client_needs_to_answer_no_ping_while_its_audio_waits_or_it_sends(open
     assert ("close" not in calls(opened)) is lives
     next_timer = opened.loop.call_later.call_args.args[1]
     assert (opened.send_keepalive_ping == next_timer) is lives
+
+
+def test_the_rest_of_a_large_message_waits_for_its_turn(opened):
+    """To join 20 MiB keeps everyone else waiting; another one was joined a moment ago."""
+    size = (1 << 20) + 2
+    opened.data_received(b"\x82\xff" + size.to_bytes(8) + bytes(4) + bytes(size - 2))
+    with opened._long_turns.counted():
+        opened.loop.time = lambda: 1.0
+    opened.buffer_updated(1)
+    opened.resume_writing()
+    seconds, take, rest = opened.loop.call_later.call_args.args
+    is_held = "pause_reading" == calls(opened)[-1]
+    opened.loop.time = lambda: 1.0 + seconds
+    take(rest)
+    is_read_again = "resume_reading" == calls(opened)[-1]
+    opened.buffer_updated(1)
+
+    assert (2.0, True, True) == (seconds, is_held, is_read_again)
+    assert size == len([opened.queue.get_nowait() for _ in range(2)][1]["bytes"])

@@ -16,6 +16,7 @@ from wlk_serve.protocols import Opening
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 from wlk_serve.sessions.session import ClientSession
+from wlk_serve.sessions.turns import LongTurns
 
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
@@ -48,8 +49,9 @@ async def turns():
 
 
 @pytest.fixture
-def open_session(card, open_stream):
+def open_session(card, open_stream, monkeypatch):
     """Return a function that opens a Realtime session over streams that record their calls."""
+    monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
 
     async def open_at_once(settings, _on_events):
         return open_stream(settings)
@@ -66,8 +68,7 @@ def open_session(card, open_stream):
                 card=card,
                 metrics=Metrics(),
                 open_stream=open_stream,
-                large_messages=asyncio.Lock(),
-                audio_parts=asyncio.Lock(),
+                long_turns=LongTurns(),
             ),
             Opening(
                 make=RealtimeProtocol,

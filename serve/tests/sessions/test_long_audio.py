@@ -32,13 +32,11 @@ def run(open_session, open_stream, monkeypatch):
     async def run(interrupt, *messages):
         session = open_session(open_stream=open_idle, is_resumable=True)
         queue = session.begin()
-        await session._service.audio_parts.acquire()  # the turn of another session
         for message in messages:
-            receiving = asyncio.create_task(session.receive(queue, message))
-            await turns()
-            interrupt(session, queue)
-            if session._service.audio_parts.locked():
-                session._service.audio_parts.release()
+            async with session._service.long_turns.taken():  # by another session
+                receiving = asyncio.create_task(session.receive(queue, message))
+                await turns()
+                interrupt(session, queue)
             await receiving
         session.fail()
         return session.audio.samples, [json.loads(text) for _, text in queue._messages]

@@ -55,17 +55,15 @@ def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
     open_session, streams, monkeypatch
 ):
     """Several at once would keep everyone else waiting for seconds."""
-    monkeypatch.setattr("wlk_serve.sessions.session._LARGE_MESSAGE", len(APPEND) - 1)
-    monkeypatch.setattr("wlk_serve.sessions.session._LARGE_SECONDS", 0)
+    monkeypatch.setattr("wlk_serve.sessions.session.LARGE_MESSAGE", len(APPEND) - 1)
 
     async def run():
         session = open_session()
         queue = session.begin()
-        await session._service.large_messages.acquire()  # another one waits
-        receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
-        await turns()
-        waits = session._protocol._takes_binary and session.audio.samples == 0
-        session._service.large_messages.release()
+        async with session._service.long_turns.taken():  # by another one
+            receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
+            await turns()
+            waits = session._protocol._takes_binary and session.audio.samples == 0
         await receiving
         samples = session.audio.samples
         session.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from av import AudioFrame
     from av.audio.codeccontext import AudioCodecContext
+    from av.filter import Graph
     from numpy.typing import NDArray
 
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
@@ -119,6 +121,7 @@ class Resampler:
         self.to_rate = to_rate
         self._samples_in = 0
         self._samples_out = 0
+        self._graph: Graph | None = None  # of FFmpeg, while a stream goes on
         if self.rate != self.to_rate:
             self._open()
 
@@ -126,6 +129,7 @@ class Resampler:
         """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""
         if self.rate == self.to_rate:
             return samples
+        graph = self._graph or self._open()
         self._samples_in += len(samples)
         frames = []
         # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
@@ -133,35 +137,54 @@ class Resampler:
             piece = np.ascontiguousarray(samples[first : first + self.rate]).reshape(1, -1)
             frame = self._frame_type.from_ndarray(piece, format="flt", layout="mono")
             frame.sample_rate = self.rate
-            frames += self._ffmpeg_resampler.resample(frame)
+            graph.push(frame)
+            frames += _pulled(graph)
         return self._joined(frames)
 
     def flush(self) -> NDArray[np.float32]:
         """Return the samples held back; the next push begins a new stream."""
-        if self.rate == self.to_rate:
+        if self._graph is None:
             return _NO_AUDIO
         total = (self._samples_in * self.to_rate * 2 + self.rate) // (2 * self.rate)  # rounded
         due = total - self._samples_out
         # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
         # difference of two neighbours is inaudible.
-        rest = self._joined(self._ffmpeg_resampler.resample(None))[:due]
+        self._graph.push(None)
+        rest = self._joined(_pulled(self._graph))[:due]
         if len(rest) < due:
             rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
         self._samples_in = self._samples_out = 0
-        self._open()
+        self._graph = None  # few streams go on
         return rest
 
-    def _open(self) -> None:
-        from av import AudioFrame, AudioResampler  # noqa: PLC0415 -- loads the FFmpeg libraries
+    def _open(self) -> Graph:
+        from av import AudioFrame  # noqa: PLC0415 -- loads the FFmpeg libraries
+        from av.filter import Graph  # noqa: PLC0415
 
         self._frame_type = AudioFrame
-        self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=self.to_rate)
+        # As `av.AudioResampler`, which starts a thread for each core, of every stream.
+        self._graph = graph = Graph()
+        graph.threads = 1
+        graph.link_nodes(
+            graph.add("abuffer", f"sample_rate={self.rate}:sample_fmt=flt:channel_layout=mono"),
+            graph.add("aformat", f"sample_rates={self.to_rate}:sample_fmts=flt"),
+            graph.add("abuffersink"),
+        ).configure()
+        return graph
 
     def _joined(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
         pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
         samples: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *pieces])
         self._samples_out += len(samples)
         return samples
+
+
+def _pulled(graph: Graph) -> list[AudioFrame]:
+    frames = []
+    with suppress(BlockingIOError, EOFError):  # no more now, or at all
+        while True:
+            frames.append(cast("AudioFrame", graph.pull()))
+    return frames
 
 
 class Chunker:

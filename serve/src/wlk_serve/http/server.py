@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 import errno
 from functools import partial
 import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from wlk_core.errors import WLKError
+from wlk_serve.sessions.turns import LARGE_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from websockets.frames import Frame
 
     from wlk_serve.app import Server
+    from wlk_serve.sessions.turns import LongTurns
 
 _MAX_MESSAGE_BYTES = 21 << 20  # an append of 15 MiB of audio is 20 MiB of base64
 _IGNORED_LOGS = (
@@ -68,7 +70,7 @@ class DrainingServer(uvicorn.Server):
         config = uvicorn.Config(
             server.app,
             http="h11",
-            ws=_WebSocket,
+            ws=cast("type[asyncio.Protocol]", partial(_WebSocket, long_turns=server.long_turns)),
             timeout_graceful_shutdown=_LAST_SECONDS,
             backlog=_MAX_ACCEPTED,
             ws_max_size=_MAX_MESSAGE_BYTES,
@@ -124,6 +126,12 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     _received = 0  # parts of data since the last ping
 
+    def __init__(self, *uvicorns: Any, long_turns: LongTurns, **named: Any) -> None:
+        super().__init__(*uvicorns, **named)
+        self._long_turns = long_turns
+        self._unjoined = 0  # bytes since the last message
+        self._is_held = False
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._buffer = memoryview(bytearray(_MOST_READ))
@@ -133,14 +141,28 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         return self._buffer[: self._size]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._take(bytes(self._buffer[:nbytes]))
+
+    def _take(self, data: bytes) -> None:
+        is_large = self._unjoined > LARGE_MESSAGE
+        if is_large and (seconds := self._long_turns.seconds_left) > 0:
+            self._is_held = True  # its last part would join the message
+            self.transport.pause_reading()
+            self.loop.call_later(seconds, self._take, data)
+            return
         began = self.loop.time()
-        self.data_received(bytes(self._buffer[:nbytes]))
+        with self._long_turns.counted() if is_large else nullcontext():
+            self.data_received(data)
         is_slow = self.loop.time() - began > _READ_SECONDS
         size = self._size // 2 if is_slow else self._size * 2
         self._size = min(max(size, _LEAST_READ), _MOST_READ)
+        if self._is_held:
+            self._is_held = False
+            self._read_again()
 
     def data_received(self, data: bytes) -> None:
         self._received += 1
+        self._unjoined += len(data)
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             # Websockets takes 128 headers, lines of 8 KiB and no body, and only notes a refusal.
@@ -154,7 +176,10 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if not self.read_paused:
+        self._read_again()
+
+    def _read_again(self) -> None:
+        if self.writable.is_set() and not (self.read_paused or self._is_held):
             self.transport.resume_reading()
 
     async def receive(self) -> Any:
@@ -170,6 +195,10 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         if event.fin:
             self.frames = [bytes(parts[0])]
             self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        self._unjoined = 0
+        super().send_receive_event_to_app()
 
     def send_keepalive_ping(self) -> None:
         self._received = 0

@@ -24,6 +24,7 @@ from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import RecordingSession, ServedStream, StreamSettings
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
+from wlk_serve.sessions.turns import LongTurns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -139,8 +140,7 @@ class Service:
         threads = 4 if card.spec.preference is not None else _MAX_OPENINGS
         self._openers = ThreadPoolExecutor(threads, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
-        self.large_messages = asyncio.Lock()  #: held while one of them waits for its turn
-        self.audio_parts = asyncio.Lock()  #: so that one part of all long audio is taken in a turn
+        self.long_turns = LongTurns()
         self._canary = asyncio.Lock()
         self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 import secrets
 import time
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from wlk_serve.sessions.messages import (
     encoded,
     resume_expired,
 )
+from wlk_serve.sessions.turns import LARGE_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
-# The JSON and the base64 of an append of 15 MiB keep the event loop busy for 20 ms each.
-_LARGE_MESSAGE = 1 << 20  # bytes
-_LARGE_SECONDS = 0.1  # of others between two such messages
 # Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
 # and give up after 20 s without an answer, because its ping waits unread after its audio.
 _MAX_WAITING_SECONDS = 400.0
@@ -163,22 +161,21 @@ class ClientSession:
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
-        if len(data) > _LARGE_MESSAGE:
-            async with self._service.large_messages:
-                await asyncio.sleep(_LARGE_SECONDS)
-        if queue is not self._queue:
-            return  # the client sends it again through its new socket
-        self._last_message = self._loop.time()
-        before = self.audio.samples
-        answers: list[Message] = []
-        try:
-            answers.extend(self._protocol.receive(data))
-        except WLKError as error:
-            answers.extend(self._protocol.refuse(as_request_error(error)))
-        self._put(answers)
-        self._count_audio(before)
+        is_large = len(data) > LARGE_MESSAGE
+        async with self._service.long_turns.taken() if is_large else nullcontext():
+            if queue is not self._queue:
+                return  # the client sends it again through its new socket
+            self._last_message = self._loop.time()
+            before = self.audio.samples
+            answers: list[Message] = []
+            try:
+                answers.extend(self._protocol.receive(data))
+            except WLKError as error:
+                answers.extend(self._protocol.refuse(as_request_error(error)))
+            self._put(answers)
+            self._count_audio(before)
         if self.audio.is_waiting:
-            await self._proceed(queue)
+            await self._proceed(queue, is_long=is_large)
             self._last_message = self._loop.time()
         if self.log is not None and queue is self._queue:
             self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
@@ -191,7 +188,7 @@ class ClientSession:
         while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _proceed(self, queue: SendQueue) -> None:
+    async def _proceed(self, queue: SendQueue, *, is_long: bool) -> None:
         """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
         await asyncio.sleep(0)
         try:
@@ -199,13 +196,14 @@ class ClientSession:
                 if self.audio.open_segment is None:
                     await self._open_stream(queue)
                     continue
-                before = self.audio.samples
-                self.audio.proceed()
-                self._count_audio(before)
+                async with self._service.long_turns.taken() if is_long else nullcontext():
+                    if queue is self._queue:
+                        before = self.audio.samples
+                        self.audio.proceed()
+                        self._count_audio(before)
                 if self.audio.is_waiting:
+                    is_long = True
                     await self.give_way(queue)
-                    async with self._service.audio_parts:
-                        await asyncio.sleep(0)
         except WLKError as error:
             if queue is self._queue and self.audio.is_waiting:
                 self._put(self._protocol.refuse(as_request_error(error)))

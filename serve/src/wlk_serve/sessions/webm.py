@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import av
+import numpy as np
 
+from wlk_core.audio import Resampler
 from wlk_core.processor import SAMPLE_RATE
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 DAMAGED_AUDIO = "invalid_audio"  #: code of the error, after which no more can be decoded
 
@@ -55,7 +59,7 @@ class WebmDecoder:
         self._track: int | None = None  # with Opus
         self._opus_head = b""  # of the first track with Opus
         self._codec: av.AudioCodecContext | None = None
-        self._resampler = av.AudioResampler("s16", "mono", SAMPLE_RATE)
+        self._resampler = Resampler(_OPUS_RATE)
         self._origin = 0.0  # time of the first sample in the recording, in seconds
         self._samples = 0  # since then, at the rate of Opus
 
@@ -142,8 +146,8 @@ class WebmDecoder:
             self._codec.extradata = self._opus_head
         frames = self._codec.decode(av.Packet(block[width + 3 :]))
         self._samples += sum(frame.samples for frame in frames)
-        resampled = [part for frame in frames for part in self._resampler.resample(frame)]
-        return silence + b"".join(part.to_ndarray().astype("<i2").tobytes() for part in resampled)
+        resampled = [self._resampler.push(frame.to_ndarray().mean(axis=0)) for frame in frames]
+        return silence + b"".join(map(_as_pcm, resampled))
 
     def _gap(self, time: float) -> bytes:
         """Return silence up to the *time* of a block, in seconds of the recording."""
@@ -155,6 +159,10 @@ class WebmDecoder:
             return b""
         self._samples += round(missing * _OPUS_RATE)
         return bytes(2 * round(missing * SAMPLE_RATE))
+
+
+def _as_pcm(samples: NDArray[np.float32]) -> bytes:
+    return np.clip(np.rint(samples * 32_768), -32_768, 32_767).astype("<i2").tobytes()
 
 
 def _element_header(data: bytearray) -> tuple[int, int, int] | None:

@@ -26,6 +26,7 @@ class Clock:
     def call_later(self, delay, function):
         """Call *function* in so many seconds."""
         timer = SimpleNamespace(time=self.now + delay, function=function)
+        timer.when = lambda: timer.time
         timer.cancel = lambda: self.timers.remove(timer) if timer in self.timers else None
         self.timers.append(timer)
         return timer
@@ -86,6 +87,18 @@ def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session
     clock.advance(RESUME_SECONDS)
 
     assert [] == closed
+
+
+def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle(session, clock):
+    """A client that is idle after that is told so."""
+    session.begin()
+    clock.now += 1000
+    ended = []
+    for seconds in (0.5, 0.5):
+        clock.advance(seconds)
+        ended.append(session.audio.is_ended)
+
+    assert [False, True] == ended
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):

@@ -37,7 +37,7 @@ _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
 # Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
 # and give up after 20 s without an answer, because its ping waits unread after its audio.
 _MAX_WAITING_SECONDS = 400.0
-_FROZEN_SECONDS = 1.0  # for a client that came back while the process could not read
+_FROZEN_SECONDS = 1.0  # to read what came while the process was frozen
 _POLL_SECONDS = 0.05  # while it is not read
 
 
@@ -229,7 +229,10 @@ class ClientSession:
         self._finish()
 
     def _check_idle(self) -> None:
-        left = self._last_message + self._idle_seconds - self._loop.time()
+        now = self._loop.time()
+        left = self._last_message + self._idle_seconds - now
+        if now - self._idleness.when() > _FROZEN_SECONDS:
+            left = _FROZEN_SECONDS  # what came meanwhile is not read yet
         if left > 0 or self._queue is None or self.audio.is_waiting:
             self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
         elif not self.audio.is_ended:

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, SpeakerSpan, WorkCounters
+from wlk_core.streaming import true_runs
 from wlk_diarize.engine.networks import FRAME_SAMPLES, LOCAL_SPEAKERS, MIN_SAMPLES
 from wlk_diarize.engine.speakers import Speakers
 
@@ -158,7 +159,7 @@ class ClusteringDiarizer:
 
         One that goes on after a short gap begins where the last ended.
         """
-        for begin, stop in _runs(active):
+        for begin, stop in true_runs(active):
             start, end = first + begin, first + stop
             if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
                 start = max(first, self._ends[speaker])  # what is decided stays as it was shown
@@ -219,16 +220,10 @@ def _turns(active: NDArray[np.bool_]) -> list[_Turn]:
     turns = []
     for local in range(LOCAL_SPEAKERS):
         joined: list[_Turn] = []
-        for begin, end in _runs(active[:, local]):
+        for begin, end in true_runs(active[:, local]):
             if joined and begin - joined[-1].end <= _GAP:
                 joined[-1] = joined[-1]._replace(end=end)
             else:
                 joined.append(_Turn(local, begin, end))
         turns += joined
     return sorted(turns, key=attrgetter("begin"))
-
-
-def _runs(active: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first frame of each run of active frames, and the frame after its last."""
-    edges = np.flatnonzero(np.diff(active, prepend=False, append=False))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -77,7 +77,7 @@ def test_the_language_is_that_of_the_query_or_detected():
 @pytest.mark.parametrize(
     ("query", "headers", "reason"),
     [
-        ("", {"content_type": "application/json"}, "fetches no addresses"),
+        ("", {"content_type": "application/json"}, "does not fetch URLs"),
         ("callback=https://example.org", {}, "callback"),
         ("multichannel=true", {}, "a recording for each channel"),
         ("utterances=perhaps", {}, "utterances"),

@@ -145,7 +145,7 @@ class ClusteringDiarizer:
         ]
 
     def _speaker_of(self, turn: _Turn, window: _Window) -> int | None:
-        """Return the speaker of a turn, None for one too short to be anybody's."""
+        """Return the speaker of a turn, None if it is too short to be attributed."""
         links = window.links(turn.local, len(self._speakers))
         audio = window.speech_of(turn)
         if len(audio) < MIN_SAMPLES:
@@ -157,7 +157,7 @@ class ClusteringDiarizer:
         """
         Yield the spans of a speaker in the frames from `first` on.
 
-        One that goes on after a short gap begins where the last ended.
+        One that continues after a short gap begins where the last one ended.
         """
         for begin, stop in true_runs(active):
             start, end = first + begin, first + stop
@@ -186,7 +186,7 @@ class _Turn(NamedTuple):
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Window:
-    """The frames of a window, of which those before `decided` have their speakers already."""
+    """The frames of a window; those before `decided` have their speakers already."""
 
     frames: NDArray[np.float32]  #: float32[n, FRAME_SAMPLES]
     active: NDArray[np.bool_]  #: bool[n, LOCAL_SPEAKERS], as the segmentation has it
@@ -197,8 +197,8 @@ class _Window:
         """
         Return the audio in which nobody else speaks: what is not decided, and more before it.
 
-        A turn that the segmentation did not see to change hands is heard to do so, because only as
-        much of its past is taken as an embedding needs.
+        Only as much of the past of a turn is taken as an embedding needs, so that a change of
+        speaker that the segmentation missed is heard.
         """
         alone = self.active[:, turn.local] & (self.active.sum(axis=1) == 1)
         chosen = turn.begin + np.flatnonzero(alone[turn.begin : turn.end])

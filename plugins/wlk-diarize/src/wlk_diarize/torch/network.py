@@ -36,7 +36,7 @@ class TorchNetwork:
                 f"{directory} could not be loaded as a Nemotron 3 Diarization of transformers: "
                 f"{one_line(str(error))}; pull the model again"
             ) from error
-        self._lock = threading.Lock()  # passes at a time would share cores and memory for no gain
+        self._lock = threading.Lock()  # concurrent passes would gain nothing and take more memory
 
     def score(self, audio: Floats, state: Any, look_ahead: int) -> tuple[Floats, Any, int]:
         """Return the probabilities, the next state, and the frames encoded; see `Network`."""

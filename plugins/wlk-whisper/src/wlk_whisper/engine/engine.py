@@ -53,8 +53,7 @@ class WhisperEngine:
     """
     A loaded network and all that decoding needs; calls may come from any thread.
 
-    A transcript must not begin with *begin_suppress_tokens*; None means a space and the end of
-    text.
+    A transcript never begins with *begin_suppress_tokens*; None means a space and end of text.
     """
 
     network: Network

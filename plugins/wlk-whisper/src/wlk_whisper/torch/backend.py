@@ -127,4 +127,5 @@ def load_whisper(
             f"the weights in {directory} do not fit its config.json: {one_line(str(error))}; "
             f"{REMEDY}"
         ) from error
-    return whisper.eval().requires_grad_(False)
+    whisper.requires_grad_(False)
+    return whisper.train(mode=False)

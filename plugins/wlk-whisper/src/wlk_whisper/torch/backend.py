@@ -36,7 +36,7 @@ TIED_WEIGHT = "proj_out.weight"  # the token embedding, in every Whisper that Op
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -127,5 +127,6 @@ def load_whisper(
             f"the weights in {directory} do not fit its config.json: {one_line(str(error))}; "
             f"{REMEDY}"
         ) from error
+    whisper.train(mode=False)
     whisper.requires_grad_(False)
-    return whisper.train(mode=False)
+    return whisper

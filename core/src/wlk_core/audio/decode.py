@@ -101,10 +101,17 @@ def audio_duration(path: AudioPath) -> float | None:
     a truncated file.  It is None where the header has no length, and for "-" and other pipes, from
     which nothing is read.  Raises as `decode_file`.
     """
-    if path == "-" or (hasattr(path, "seekable") and not path.seekable()):
+    if may_be_live(path) or (hasattr(path, "seekable") and not path.seekable()):
         return None
     with _opened(path) as recording:
         return recording.seconds
+
+
+def may_be_live(audio: object) -> bool:
+    """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
+    if not isinstance(audio, (str, os.PathLike)):
+        return False
+    return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
 
 
 def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
@@ -326,13 +333,6 @@ class _Reader:
         except BaseException as failure:  # noqa: BLE001 -- raised again by raise_failure
             self.failure = failure
         return b""
-
-
-def may_be_live(audio: object) -> bool:
-    """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
-    if not isinstance(audio, (str, os.PathLike)):
-        return False
-    return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
 
 
 @contextmanager

@@ -78,7 +78,8 @@ def _answer(
     results: Message = {"channels": [channel]}
     if has_utterances:
         results["utterances"] = []
-        for number, (segment, words) in enumerate(segments_with_tokens(tokens)):
+        spoken = [each for each in segments_with_tokens(tokens) if each[0].text]  # not blank
+        for number, (segment, words) in enumerate(spoken):
             (alternative,) = channel_record(words, speakers)["alternatives"]
             utterance = {
                 "id": f"{request_id}-{number}",

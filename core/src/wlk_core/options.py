@@ -113,16 +113,16 @@ class Option:
         converted = self._parsed(value)
         name = f"{owner}: option {self.name}"
         if converted is None:
-            article = "an" if self.type is int else "a"
+            kind = "an int" if self.type is int else f"a {self.type.__name__}"
             auto = " or auto" if self.is_auto_allowed else ""
-            raise OptionError(f"{name} is {article} {self.type.__name__}{auto}; got {shown(value)}")
+            raise OptionError(f"{name} must be {kind}{auto}; got {shown(value)}")
         if self.choices and converted not in self.choices:
             choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
-            raise OptionError(f"{name} is one of {', '.join(choices)}; got {shown(value)}")
+            raise OptionError(f"{name} must be one of {', '.join(choices)}; got {shown(value)}")
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
         if isinstance(converted, (int, float)) and not low <= converted <= high:
-            raise OptionError(f"{name} lies between {low:g} and {high:g}; got {shown(value)}")
+            raise OptionError(f"{name} must be between {low:g} and {high:g}; got {shown(value)}")
         return converted
 
     def _is_auto(self, value: Any) -> bool:

@@ -11,7 +11,7 @@ from wlk_core.errors import BackendUnavailable, OptionError
 
 
 def choose_device(name: str) -> str:
-    """Return cuda or cpu; auto takes a GPU if there is one.  BackendUnavailable without one."""
+    """Return cuda or cpu, whichever auto finds; BackendUnavailable for cuda without a GPU."""
     has_cuda = ctranslate2.get_cuda_device_count() > 0
     if name == "cuda" and not has_cuda:
         raise BackendUnavailable(

@@ -84,7 +84,7 @@ class Session:
             raise OptionError("expected a new gate, got that of another session; make one for each")
         self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._queue = InputQueue("the session has ended; open a new one for more audio")
-        self._receiving = threading.Lock()  # held while audio is converted, never by the model
+        self._receiving = threading.Lock()  # while audio is converted, never while the model runs
         parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
         annotators = {name: part for name, part in parts.items() if part is not None}
         self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=skip_after)

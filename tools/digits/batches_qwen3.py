@@ -11,17 +11,7 @@ from mixing import Mixture, Word
 import numpy as np
 from recordings import SAMPLE_RATE
 from rng import happens
-from vocabulary_qwen3 import (
-    END,
-    FIRST_WORDS,
-    NAMES,
-    OTHER,
-    PAD,
-    SUFFIX,
-    WORDS,
-    header,
-    prefix,
-)
+from vocabulary_qwen3 import END, FIRST_WORDS, NAMES, OTHER, PAD, SUFFIX, WORDS, header, prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.untrusted import (
-    ACTIVE,
-    is_loopback,
-    mask_secret,
-    one_line,
-)
+from wlk_core.untrusted import ACTIVE, is_loopback, mask_secret, one_line
 
 ACCOUNTS = st.text(string.ascii_letters + string.digits + ":%!._~-@", min_size=1, max_size=20)
 KEYS = st.text("sk-0123456789abc", min_size=8, max_size=40)

@@ -11,17 +11,7 @@ from mixing import Mixture, Word
 import numpy as np
 from recordings import SAMPLE_RATE
 from rng import happens
-from vocabulary_qwen3 import (
-    END,
-    FIRST_WORDS,
-    NAMES,
-    OTHER,
-    PAD,
-    SUFFIX,
-    WORDS,
-    header,
-    prefix,
-)
+from vocabulary_qwen3 import END, FIRST_WORDS, NAMES, OTHER, PAD, SUFFIX, WORDS, header, prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +29,8 @@ LINGER_SECONDS = 0.16  # after a word, in which it still counts as the latest on
 PEAK = 0.35  # place in a word that is looked at most: early, so that the peak dates its start
 EDGE = 0.4  # attention at a word's edges as a share of that at the peak
 LONGEST_PROMPT = 24
-REOPENED_SHARE = 0.12  # of buffers with words enough: begun inside a word that was committed before
-REOPENED_WORDS = 3
+CUT_SHARE = 0.12  # of buffers with CUT_WORDS or more: begun inside a committed word
+CUT_WORDS = 3
 LOUDER_DECADES = 2.0  # than all of a buffer, something that is no longer in it
 
 _ENGLISH, _NONE, *_OTHERS = NAMES
@@ -84,13 +74,13 @@ def draw_text_batch(mixer: Mixer, seconds: float, size: int) -> TextBatch:
     mixtures, have_prefix = [], []
     for _ in range(size):
         mixture = mixer.draw(seconds)
-        reopens = len(mixture.words) >= REOPENED_WORDS and happens(REOPENED_SHARE, rng)
-        mixtures.append(reopen(mixture, rng.uniform(0.2, 0.8)) if reopens else mixture)
-        have_prefix.append(reopens or happens(0.15, rng))
+        is_cut = len(mixture.words) >= CUT_WORDS and happens(CUT_SHARE, rng)
+        mixtures.append(cut_first_word(mixture, rng.uniform(0.2, 0.8)) if is_cut else mixture)
+        have_prefix.append(is_cut or happens(0.15, rng))
     features = [_features(mixture, rng) for mixture in mixtures]
     spans = [token_spans(mel.shape[1]) for mel in features]
     drafts = [
-        write_down(mixture, len(span), rng, begins_given=has_prefix)
+        make_draft(mixture, len(span), rng, is_first_given=has_prefix)
         for mixture, span, has_prefix in zip(mixtures, spans, have_prefix, strict=True)
     ]
     audio = [mark_audio(mixture.words, span) for mixture, span in zip(mixtures, spans, strict=True)]
@@ -112,12 +102,12 @@ def draw_text_batch(mixer: Mixer, seconds: float, size: int) -> TextBatch:
     )
 
 
-def reopen(mixture: Mixture, share: float) -> Mixture:
+def cut_first_word(mixture: Mixture, share: float) -> Mixture:
     """
-    Return a mixture without a share of its first word, and all that comes before.
+    Return a mixture without a share of its first word and without everything before it.
 
-    Streams are cut at whole windows, wherever that is in a word.  Text goes with its audio: the
-    word is kept if its middle is.
+    Streams are cut at whole windows, wherever in a word that is.  The word is kept if its middle
+    is.
     """
     first = mixture.words[0]
     cut = first.start + share * (first.end - first.start)
@@ -130,16 +120,16 @@ def reopen(mixture: Mixture, share: float) -> Mixture:
     return Mixture(audio=audio, words=tuple(words), is_cut=mixture.is_cut)
 
 
-def write_down(
-    mixture: Mixture, tokens: int, rng: np.random.Generator, *, begins_given: bool = False
+def make_draft(
+    mixture: Mixture, tokens: int, rng: np.random.Generator, *, is_first_given: bool = False
 ) -> Draft:
     """
     Return the rows of a mixture whose audio makes *tokens* embeddings.
 
-    A header is asked for or, as often, given: then in a tenth of the cases it names some other
-    language, and English digits follow all the same.  Without speech the header that is
-    asked for names none, and a given one is followed by the end.  If the first word is given too,
-    as it is after a cut, it may begin with a space.
+    In half of the drafts the header is a target, else it is given.  A given header names another
+    language in a tenth of the cases, and English digits follow all the same.  Without speech the
+    target header names no language, and the end follows a given one.  If the first word is given
+    too, as after a cut, it may begin with a space.
     """
     digits = [word.digit for word in mixture.words]
     is_given = happens(0.5, rng)
@@ -149,15 +139,15 @@ def write_down(
     opening = (*prefix(_prompt(rng)), *[PAD] * tokens, *SUFFIX)
     head = header(language)
     text = [*(WORDS[digit] for digit in digits), END]
-    begins_given = begins_given and len(digits) > 1
-    if digits and not (begins_given and happens(0.7, rng)):
+    is_first_given = is_first_given and len(digits) > 1
+    if digits and not (is_first_given and happens(0.7, rng)):
         text[0] = FIRST_WORDS[digits[0]]
     ids = (*opening, *head, *text)
     first_text = len(opening) + len(head)
     outputs = [IGNORED] * len(ids)
     first_asked = first_text if is_given else len(opening)
     outputs[first_asked - 1 : -1] = ids[first_asked:]
-    if begins_given:
+    if is_first_given:
         outputs[first_text - 1] = IGNORED
     return Draft(
         ids=ids,

@@ -76,19 +76,19 @@ def draw_stream_batch(mixer: Mixer, seconds: float, size: int) -> StreamBatch:
     features = np.stack([_features(mixture, pad, steps, rng) for mixture in mixtures])
     return StreamBatch(
         features=features,
-        ids=np.stack([write_down(mixture, steps, delay, pad) for mixture in mixtures]),
+        ids=np.stack([stream_ids(mixture, steps, delay, pad) for mixture in mixtures]),
         digits=np.stack([_mark(mixture, steps, pad) for mixture in mixtures]),
         delay=delay,
         prompt=1 + pad + delay,
     )
 
 
-def write_down(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) -> NDArray[np.int64]:
+def stream_ids(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) -> NDArray[np.int64]:
     """
     Return the ids of every step: the prompt, then the text, a delay later.
 
-    The token that follows the prompt by *k* stands for the audio up to ``80 (k + 1)`` ms.  A word
-    is announced by WORD_ID where it ends, and its pieces follow, one a step.
+    The token *k* steps after the prompt stands for the audio up to ``80 (k + 1)`` ms.  WORD_ID
+    announces a word where it ends, and its pieces follow, one a step.
     """
     prompt = 1 + pad + delay
     ids = np.full(steps, PAD_ID, np.int64)

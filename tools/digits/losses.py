@@ -12,8 +12,10 @@ from torch.nn import functional
 from vocabulary import COMPACT_SIZE, FIRST_TIMESTAMP, UNUSED_SIZE, compact
 
 if TYPE_CHECKING:
-    from batches import Batch, Draft
+    from batches import Draft
     from model import Whisper
+    import numpy as np
+    from numpy.typing import NDArray
 
 _UNUSED = math.log(UNUSED_SIZE)
 _FIRST_TIMESTAMP = compact(FIRST_TIMESTAMP)
@@ -60,10 +62,9 @@ def measure(model: Whisper, memory: Tensor, draft: Draft) -> Losses:
     )
 
 
-def measure_digits(digit_head: nn.Module, memory: Tensor, batch: Batch) -> Tensor:
-    """Measure how well encoder states predict the digit."""
-    guesses = digit_head(memory).transpose(1, 2)
-    return functional.cross_entropy(guesses, torch.from_numpy(batch.digits))
+def digit_loss(digit_head: nn.Module, states: Tensor, digits: NDArray[np.int64]) -> Tensor:
+    """Return the loss of digits, int64[B, N], predicted from encoder states B, N, width."""
+    return functional.cross_entropy(digit_head(states).transpose(1, 2), torch.from_numpy(digits))
 
 
 def _token_loss(logits: Tensor, outputs: Tensor) -> Tensor:

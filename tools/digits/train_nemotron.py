@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from features import disturb
+from losses import digit_loss
 import numpy as np
 from recordings import SAMPLE_RATE
 from rng import happens
@@ -84,7 +85,7 @@ def draw_batch(mixer: Mixer, clock: Clock) -> TransducerBatch:
     mixtures = [mixer.draw(seconds) for _ in range(max(round(BATCH_SECONDS / seconds), 2))]
     longest = max(len(mixture.audio) for mixture in mixtures) / SAMPLE_RATE
     frames = math.ceil((longest + TAIL_SECONDS) / FRAME_SECONDS)
-    texts = [_write_down(mixture, frames) for mixture in mixtures]
+    texts = [_emission_windows(mixture, frames) for mixture in mixtures]
     most = max(len(text) for text in texts)
     padded = np.array([text + [(0, 0, 0)] * (most - len(text)) for text in texts], np.int64)
     labels, first, last = padded.reshape(len(texts), most, 3).transpose(2, 0, 1)
@@ -115,7 +116,7 @@ def frame_of(seconds: float) -> int:
     return int(seconds / FRAME_SECONDS) + 1
 
 
-def _write_down(mixture: Mixture, frames: int) -> list[tuple[int, int, int]]:
+def _emission_windows(mixture: Mixture, frames: int) -> list[tuple[int, int, int]]:
     """Return each label with the first and the last frame that may emit it.
 
     A transducer left alone emits late. Where words are known, the lattice is cut to what is early
@@ -262,8 +263,7 @@ def measure(
     windows = (torch.from_numpy(batch.first), torch.from_numpy(batch.last))
     surprise = transducer_loss(logits, labels, torch.from_numpy(batch.lengths), *windows)
     text = surprise.sum() / (batch.lengths.sum() + len(labels))
-    guesses = head(encoded.last_hidden_state).flatten(0, 1)
-    digits = functional.cross_entropy(guesses, torch.from_numpy(batch.digits).flatten())
+    digits = digit_loss(head, encoded.last_hidden_state, batch.digits)
     figures = {"text": text.item(), "digits": digits.item()}
     return text + weight_of_digits * digits, figures
 

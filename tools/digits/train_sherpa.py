@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from batches_voxtral import NOTHING, PIECES, disturb_mel
 import kaldi_native_fbank
+from losses import digit_loss
 import numpy as np
 from recordings import SAMPLE_RATE
 from rng import happens
@@ -28,30 +29,30 @@ if TYPE_CHECKING:
     from recordings import Audio
     from torch import Tensor
 
-#: A space, whose time is the start of a word, and the pieces of the word.
+#: A word is a space, whose time is the start of the word, and its pieces.
 SPACE = "▁"
 _WORDS = tuple(dict.fromkeys(piece.strip() for pieces in PIECES for piece in pieces))
-#: The first three are where icefall's recipes have them.
+#: The first three have the ids of icefall's recipes.
 TOKENS = ("<blk>", "<sos/eos>", "<unk>", SPACE, *_WORDS)
 SPACE_ID = TOKENS.index(SPACE)
 IDS_OF = tuple(tuple(TOKENS.index(piece.strip()) for piece in pieces) for pieces in PIECES)
 
 WEIGHTS = "weights.pt"
 MELS = 80
-STRIDE = 4  # mel frames to a frame of the encoder, which sherpa-onnx takes for granted
+STRIDE = 4  # mel frames per encoder frame, which sherpa-onnx assumes
 FRAME_SECONDS = 0.04
-CHUNK_FRAMES = 8  # mel frames that a step of the encoder moves on by
-WINDOW_FRAMES = CHUNK_FRAMES + 11  # and those that it sees: 150 ms after the time of a token
-START_DELAY = 0.04  # of the space after the start of its word: 0.19 s of it are seen then
-END_ADVANCE = 0.08  # of the first piece before the end of its word
-TAIL_SAMPLES = round(0.6 * SAMPLE_RATE)  # of zeros after the audio, as in a stream that ends
-SHIFTS = (-1, 0, 1, 2, 3, 5)  # frames by which a token is emitted after it is due ...
-SHARES = (0.1, 0.5, 0.18, 0.1, 0.07, 0.05)  # ... and how often
-SPURIOUS = 0.08  # of the words come after a space that stands for nothing
-CORRUPTED = 0.05  # of the pieces in the context are other ones
+CHUNK_FRAMES = 8  # mel frames by which a step of the encoder advances
+WINDOW_FRAMES = CHUNK_FRAMES + 11  # and those that it sees, up to 150 ms after a token's time
+START_DELAY = 0.04  # seconds from the start of a word to its space, which then sees 0.19 s of it
+END_ADVANCE = 0.08  # seconds from the first piece of a word to the end of the word
+TAIL_SAMPLES = round(0.6 * SAMPLE_RATE)  # of zeros after the audio, as at the end of a stream
+SHIFTS = (-1, 0, 1, 2, 3, 5)  # frames by which a token is emitted late ...
+SHARES = (0.1, 0.5, 0.18, 0.1, 0.07, 0.05)  # ... and the share of tokens for each
+SPURIOUS = 0.08  # share of words that follow a space without a word
+CORRUPTED = 0.05  # share of pieces that are replaced in the context
 IGNORED = -100
 BATCH_SECONDS = 20.0
-LONG_FROM = 0.6  # share of a course after which streams as long as segments in use come
+LONG_FROM = 0.6  # share of a course after which some streams are as long as in use
 
 _OPTIONS = kaldi_native_fbank.FbankOptions()  # those of sherpa-onnx
 _OPTIONS.frame_opts.dither = 0.0
@@ -69,7 +70,7 @@ def fbank(audio: Audio) -> NDArray[np.float32]:
 
 
 def scaled(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return nepers of power on the scale of Voxtral's features: quarters of a decade."""
+    """Return log power, in nepers, on the scale of Voxtral's features: a unit is four decades."""
     return (features / np.float32(np.log(10)) + np.float32(3.42)) / 4
 
 
@@ -128,8 +129,8 @@ class TransducerBatch:
 
     mel: NDArray[np.float32]  #: B, 4 N + 11, 80, scaled
     contexts: NDArray[np.int64]  #: B, N, 2
-    tokens: NDArray[np.int64]  #: B, N: 0 for none, IGNORED where either is right
-    digits: NDArray[np.int64]  #: B, N: the digit whose second half this is, or NOTHING
+    tokens: NDArray[np.int64]  #: B, N: 0 for none, IGNORED where both are right
+    digits: NDArray[np.int64]  #: B, N: the digit in whose second half the frame lies, or NOTHING
 
 
 def draw_step(mixer: Mixer, clock: Clock) -> TransducerBatch:
@@ -155,11 +156,11 @@ def align(
     mixture: Mixture, frames: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
-    Return the context and the token of every frame along an alignment that is known.
+    Return the context and the token of every frame along a known alignment.
 
-    A token is due at a frame, and emitted there or some frames earlier or later, because a model
-    that never saw one overdue would never emit it: until it is emitted, it remains the target.  The
-    second piece of a word follows the first in the next frame.
+    A token is emitted at the frame where it is due or a few frames off, and is the target from then
+    on until it is emitted: a model that never saw one overdue would never emit one.  The second
+    piece of a word follows the first in the next frame.
     """
     tokens, history = np.zeros(frames, np.int64), [(-1, -1), (-1, 0)]
 
@@ -202,15 +203,14 @@ def _mark(mixture: Mixture, frames: int) -> NDArray[np.int64]:
 def measure(
     model: Transducer, digit_head: nn.Module, batch: TransducerBatch, weight_of_digits: float
 ) -> tuple[Tensor, dict[str, float]]:
-    """Return the loss of the tokens and of the digits in the audio, and each as a figure."""
+    """Return the loss of the tokens and of the digits in the audio, and its parts as figures."""
     zeros = torch.zeros(model.layers, len(batch.mel), model.size)
     encoded, _, _ = model.encode(torch.from_numpy(batch.mel), zeros, zeros)
     decoded = model.decode(torch.from_numpy(batch.contexts).flatten(0, 1))
     logits = model.join(encoded.flatten(0, 1), decoded)
     targets = torch.from_numpy(batch.tokens).flatten()
     tokens = functional.cross_entropy(logits, targets, ignore_index=IGNORED)
-    guesses = digit_head(encoded).flatten(0, 1)
-    digits = functional.cross_entropy(guesses, torch.from_numpy(batch.digits).flatten())
+    digits = digit_loss(digit_head, encoded, batch.digits)
     is_text = targets > 0
     right = (logits.argmax(-1) == targets)[is_text].float().mean().item() if is_text.any() else 1.0
     figures = {"tokens": tokens.item(), "digits": digits.item(), "right": right}

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from batches_voxtral import NOTHING, PAD_ID, SPECIALS, StreamBatch, draw_stream_batch
+from losses import digit_loss
 from model_voxtral import VoxtralShape, build_model, load_model
 from rng import happens
 import torch
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from transformers import VoxtralRealtimeForConditionalGeneration
 
 BATCH_SECONDS = 40.0  # of audio a step
-PAD_WEIGHT = 0.2  # of the steps without text: they are nine tenths of all
-LONG_FROM = 0.6  # share of a course after which streams longer than both windows come
+PAD_WEIGHT = 0.2  # of steps without text, which are nine tenths of all steps
+LONG_FROM = 0.6  # share of a course after which some streams exceed both attention windows
 
 
 def draw_step(mixer: Mixer, clock: Clock) -> StreamBatch:
-    """Draw the batch of a step: short streams first, later some that outlast both windows."""
+    """Draw the batch of a step: short streams first, later some that exceed both windows."""
     rng = mixer.rng
     is_late = not clock.plan.from_scratch or clock.progress() > LONG_FROM
     if is_late and happens(0.3, rng):
@@ -42,9 +43,9 @@ def measure(
     batch: StreamBatch,
     weight_of_digits: float,
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """Return the loss of the tokens and of the digits in the audio, and each as a figure.
+    """Return the loss of the tokens and of the digits in the audio, and its parts as figures.
 
-    Without the second one the decoder learns when words end and never which they are.
+    Without the second loss the decoder learns when words end, but never which words they are.
     """
     ids = torch.from_numpy(batch.ids)
     output = model.model(
@@ -59,8 +60,7 @@ def measure(
     weight = torch.ones(logits.shape[-1])
     weight[PAD_ID] = PAD_WEIGHT
     tokens = functional.cross_entropy(logits, targets, weight=weight, label_smoothing=0.01)
-    guesses = digit_head(output.audio_hidden_states).flatten(0, 1)
-    digits = functional.cross_entropy(guesses, torch.from_numpy(batch.digits).flatten())
+    digits = digit_loss(digit_head, output.audio_hidden_states, batch.digits)
     is_text = targets >= SPECIALS
     right = (logits.argmax(-1) == targets)[is_text].float().mean().item() if is_text.any() else 1.0
     figures = {"tokens": tokens.item(), "digits": digits.item(), "right": right}

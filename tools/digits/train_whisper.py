@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from batches import FIRST_COURSE, Batch, draw_batch, draw_window
 from initialise import load_weights, prepare, save_weights
-from losses import Weights, measure, measure_digits
+from losses import Weights, digit_loss, measure
 from model import Shape, Whisper
 import torch
 from torch import nn
@@ -61,7 +61,7 @@ def _step(
     learns from changes, or the other would suffer.
     """
     memory = model.encode(torch.from_numpy(batch.features), batch.offset)
-    digits = measure_digits(digit_head, memory, batch)
+    digits = digit_loss(digit_head, memory, batch.digits)
     drafts = (batch.untimed, batch.timed) if untimed_first else (batch.timed, batch.untimed)
     whole = measure(model, memory, drafts[0])
     descend(optimizer, whole.total(weights) + weights.digits * digits)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import OnlineProcessor
 
-# A file is not a stream: nobody waits for its first word, so it is decoded in the longest windows.
-#: The policy for recordings, of which all audio is there; the other policies are for live audio.
+# Nobody waits for the first word of a recording, so it is decoded in the longest windows.
+#: The policy for recordings; the others are for live audio.
 LONG_FORM = "long-form"
-LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s, and the chunk that shows it to be full
+LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s, and the chunk after which it is full
 
 Capability = Literal[
     "hypothesis",
@@ -37,14 +37,15 @@ class Backend(Protocol):
     """
     A loaded model that any number of streams share.
 
-    Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
-    `wlk_core.session` has `transcribe`, `stream` and their asynchronous twins for any backend, and
-    `wlk_core.plugins.LoadedBackend`, which has all of this for an engine, has them as methods.
+    It never stores the state of a stream.  Use it as a context manager, or call `close()`.
+    `wlk_core.session` has `transcribe`, `stream` and `astream` for any backend;
+    `wlk_core.plugins.LoadedBackend`, which implements all of this for an engine, has them as
+    methods.
     """
 
     @property
     def spec(self) -> BackendSpec:
-        """The declaration that the backend was loaded by."""
+        """The declaration of the backend."""
         ...
 
     def create_processor(
@@ -53,7 +54,7 @@ class Backend(Protocol):
         """
         Return a new stream.
 
-        `language` is None to detect it or a code the spec declares; `task` is "transcribe" or
+        `language` is a code that the spec declares, or None to detect it; `task` is "transcribe" or
         "translate"; `options` are the spec's options of scope "stream".
 
         Raises:
@@ -82,7 +83,7 @@ class BackendSpec(PluginSpec):
 
     kind: ClassVar = "backend"
 
-    #: What the streams can do, see Capability.
+    #: What the streams can do; see Capability.
     capabilities: frozenset[Capability] = attrs.field(default=frozenset(), converter=as_tuple)
     #: The values of the stream option `policy`, the default first.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
@@ -98,9 +99,8 @@ class BackendSpec(PluginSpec):
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     #: "same-thread" where one stream's calls must share a thread.
     thread_affinity: Literal["any", "same-thread"] = "any"
-    #: The useful concurrency of engine calls, at least 1; None for one a CPU core.  A `Scheduler`
-    #: has that many threads.  With the capability `batching` it is the number of calls that are
-    #: worth taking together.
+    #: The useful concurrency of engine calls, at least 1; None for one per CPU core.  A `Scheduler`
+    #: has that many threads.  With the capability `batching` it is the largest useful batch.
     max_concurrent_calls: int | None = None
     #: Ids of rules of the contract that this backend breaks, each with its reason.
     deviations: Mapping[str, str] = attrs.field(factory=dict)
@@ -112,8 +112,8 @@ class BackendSpec(PluginSpec):
         super().__attrs_post_init__()
         object.__setattr__(self, "capabilities", frozenset(self.capabilities))
         names = [option.name for option in self.options]
-        if doubled := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"BackendSpec {self.name!r}: it declares option {repeated[0]} twice")
         if "batching" in self.capabilities and self.thread_affinity == "same-thread":
             raise ValueError(
                 f"BackendSpec {self.name!r}: batching runs the calls of several streams in the "
@@ -137,10 +137,10 @@ class BackendSpec(PluginSpec):
 
     def split_options(self, values: Mapping[str, Any]) -> OptionValues:
         """
-        Return *values* of options of both scopes by scope, converted and checked.
+        Return *values*, which are of both scopes, by scope: checked, converted, no defaults added.
 
-        Only the options in *values* are returned; their policy is the one that *values* or the
-        spec chooses.  Raises OptionError where one is unknown or does not take its value.
+        Raises OptionError for an unknown option, a value that it does not take, or an option of
+        another policy than *values* or the spec choose.
         """
         # An unknown name counts as one of a stream: the error is about options of both scopes.
         names = {option.name for option in self.options if option.scope == "backend"}
@@ -153,10 +153,10 @@ class BackendSpec(PluginSpec):
 
     def recording_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return stream options for a recording: *values*, and the policy LONG_FORM where it fits.
+        Return *values*, the stream options of a recording, with the policy LONG_FORM if possible.
 
-        It is taken where the backend declares it and *values* name neither a policy nor an option
-        that it does not take.
+        The backend has to declare it, and *values* may hold neither a policy nor an option that
+        LONG_FORM does not take.
         """
         live = {o.name for o in self.options if o.policies and LONG_FORM not in o.policies}
         if LONG_FORM not in self.policies or "policy" in values or live & values.keys():
@@ -164,7 +164,7 @@ class BackendSpec(PluginSpec):
         return {**values, "policy": LONG_FORM}
 
     def delay_of(self, policy: str | None) -> float | None:
-        """Return the `max_delay` of *policy*, where None is the default; None if it is unknown."""
+        """Return the `max_delay` of *policy*, None for the default one; None if it is unknown."""
         return LONG_FORM_DELAY if policy == LONG_FORM else self.max_delay
 
     @property

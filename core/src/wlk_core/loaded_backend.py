@@ -41,7 +41,7 @@ class LoadedBackend(Generic[E]):
       OptionError, and returns a function that makes a new Recognizer.  That function is called once
       for the stream and once for each of its resets.  Every function that runs the model goes
       through ``calls.wrap``, or through ``calls.wrap_batch`` where the spec declares the capability
-      `batching`: the calls of streams that wait for the engine are then taken together.
+      `batching`: the calls of streams that wait for the engine are then batched.
     * ``warmup(engine, calls)`` runs the model once in the ways that streams run it.
     """
 

@@ -1,4 +1,4 @@
-"""What plugins declare alike, and options, checked and converted from their declaration."""
+"""Declarations of plugins, and their options: checked, and converted from what users give."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # besi
 
 
 def as_tuple(values: Iterable[Any]) -> Any:
-    """Return a tuple of a collection; anything else as it is, which `check_fields` refuses."""
+    """Return a collection as a tuple, and anything else as it is, for `check_fields` to refuse."""
     given: Any = values
     is_one = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
     return given if is_one else tuple(given)
 
 
 def check_fields(declaration: Any, **types: Any) -> None:
-    """Raise ValueError, which names the field, where one is not of its type, or of *types*."""
-    made = type(declaration)
+    """Raise ValueError naming a field that does not have its annotated type, or that in *types*."""
+    cls = type(declaration)
     # The fields that a plugin's own subclass adds are its own matter.
-    ours = next(each for each in made.__mro__ if each.__module__.startswith("wlk_core."))
+    ours = next(each for each in cls.__mro__ if each.__module__.startswith("wlk_core."))
     kind = attrs.resolve_types(ours, localns={"Mapping": Mapping})
     for name, expected in (types or {each.name: each.type for each in attrs.fields(kind)}).items():
         value = getattr(declaration, name)
         if not _fits(value, expected):
             text = inspect.formatannotation(expected)
-            raise ValueError(f"{made.__name__}: expected {name} as {text}, got {shown(value)}")
+            raise ValueError(f"{cls.__name__}: expected {name} as {text}, got {shown(value)}")
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """Return whether a value, and each that it holds, is of the type that is annotated."""
+    """Return whether *value*, with all of its items, matches the annotation *expected*."""
     kind, parts = get_origin(expected), get_args(expected)
     if kind is UnionType:
         return any(_fits(value, part) for part in parts)
@@ -75,19 +75,18 @@ class Option:
     """One option of a backend."""
 
     name: str  #: what users type and the keyword of the Python call
-    type: type[str | int | float | bool] = str  #: None too where it is the default or "auto"
-    default: Any = None  #: the value of an option that was left out
+    type: type[str | int | float | bool] = str  #: of a value that is not None
+    default: Any = None  #: the value where the option is left out
     #: The allowed values; empty for any.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
     help: str = ""  #: one line for ``wlk-core backends NAME``
     scope: Scope = "backend"  #: of load_backend, or "stream" of create_processor
     minimum: float | None = None  #: inclusive limit of a number
     maximum: float | None = None
-    is_auto_allowed: bool = False  #: "auto" is None, a choice of the checkpoint or the backend
+    is_auto_allowed: bool = False  #: "auto" becomes None: the checkpoint or the backend chooses
     #: The policies that take this option; empty for all of them.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    #: Names that it had earlier or has in other tools.  They are refused with a message that
-    #: suggests `name`.
+    #: Its names in older releases or other tools, refused with a message that suggests `name`.
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
@@ -105,8 +104,8 @@ class Option:
         return str(self.default).lower() if self.type is bool else str(self.default)
 
     def convert(self, value: Any, *, owner: str) -> Any:
-        """Return *value* as this option's type, parsed from text; OptionError where it has none."""
-        # None is also what "auto" was converted to, which a stream converts once more.
+        """Return *value* converted to this option's type; OptionError where that is impossible."""
+        # "auto" has become None already when a stream converts a value for the second time.
         if value is None and (self.default is None or self.is_auto_allowed):
             return None
         if self._is_auto(value):
@@ -114,23 +113,23 @@ class Option:
         converted = self._parsed(value)
         name = f"{owner}: option {self.name}"
         if converted is None:
-            article = "an" if self.type is int else "a"
+            kind = "an int" if self.type is int else f"a {self.type.__name__}"
             auto = " or auto" if self.is_auto_allowed else ""
-            raise OptionError(f"{name} is {article} {self.type.__name__}{auto}; got {shown(value)}")
+            raise OptionError(f"{name} must be {kind}{auto}; got {shown(value)}")
         if self.choices and converted not in self.choices:
             choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
-            raise OptionError(f"{name} is one of {', '.join(choices)}; got {shown(value)}")
+            raise OptionError(f"{name} must be one of {', '.join(choices)}; got {shown(value)}")
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
         if isinstance(converted, (int, float)) and not low <= converted <= high:
-            raise OptionError(f"{name} lies between {low:g} and {high:g}; got {shown(value)}")
+            raise OptionError(f"{name} must be between {low:g} and {high:g}; got {shown(value)}")
         return converted
 
     def _is_auto(self, value: Any) -> bool:
         return self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO
 
     def _declared(self, value: Any) -> Any:
-        # As `convert`: 5.0 and numpy's numbers are numbers.  The whole number of a float stays.
+        # As in `convert`, 5.0 may be an int, and numpy's numbers are numbers.  An int stays an int.
         if self._is_auto(value) or self.type is str or isinstance(value, self.type | int):
             return None if self._is_auto(value) else value
         parsed = self._parsed(value)
@@ -138,7 +137,7 @@ class Option:
 
     def _parsed(self, value: Any) -> Any:
         if self.type is str:
-            # A path may have bytes that are not text; a stream's text is encoded by the engine.
+            # A path may contain undecodable bytes, but the engine has to encode a stream's text.
             is_path = isinstance(value, str) and self.scope == "backend"
             is_text = isinstance(value, str) and not _SURROGATE.search(value)
             return value if is_path or (is_text and value) else None
@@ -162,8 +161,8 @@ class PluginSpec:
     name: str  #: what users type, also the name of the entry point
     api: int  #: the plugin API that the declaration was written for, a literal number
     summary: str  #: one line
-    #: The name of the loader, "package.module:function".  The registry imports it when a model is
-    #: loaded and calls ``load(spec, model, **options)``, which returns the backend or annotator.
+    #: The loader, as "package.module:function".  The registry imports it when a model is loaded,
+    #: and calls ``load(spec, model, **options)``, which returns the backend or annotator.
     load: str
     #: Every option that it takes, or that its streams take, declared once.
     options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
@@ -173,9 +172,9 @@ class PluginSpec:
     #: models are repository ids or local directories.
     models: Mapping[str, str] = attrs.field(factory=dict)
     default_model: str | None = None  #: the model that is loaded where none is named
-    #: Glob patterns of the files of a model in its repository; empty for all of them.  Of
-    #: alternatives, "this|that", the first that matches a file is taken, because some repositories
-    #: have the weights in two formats.
+    #: Glob patterns of a model's files in its repository; empty for all of them.  Of alternatives,
+    #: "this|that", the first that matches a file is taken, because some repositories have the
+    #: weights in two formats.
     model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: The distributions needed at run time, which are looked up in package metadata, each with the
     #: command that installs it.

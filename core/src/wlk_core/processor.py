@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 
-SAMPLE_RATE = 16_000  # samples a second, of every stream
+SAMPLE_RATE = 16_000  # samples a second of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
 MAX_STREAM_SECONDS = 315_360_000.0  # ten years: a later time is a mistake in the caller's clock
 MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
@@ -46,20 +46,20 @@ class WorkCounters:
 class StreamStats(WorkCounters):
     """Counters of one stream since its start: the engine's work, audio, memory and time."""
 
-    audio_seconds: float = 0.0  #: audio inserted, silences left out
+    audio_seconds: float = 0.0  #: audio inserted, without silences
     state_bytes: int | None = None  #: bytes this stream holds now; None if unknown
     busy_seconds: float = 0.0  #: wall-clock time spent in the engine
-    misplaced_words: int = 0  #: times the engine put a word outside its audio, and it was moved in
+    misplaced_words: int = 0  #: words put outside of the audio by the engine, and moved into it
 
 
 class OnlineProcessor(Protocol):
     """
     One stream of audio becoming timed words.
 
-    Audio is float32 in one dimension at 16 kHz.  Times are seconds on the stream clock, which the
-    sample count rules.  `insert_audio_chunk`, `get_buffer` and `stats` may be called from any
-    thread at any time and never wait for the model.  The other calls are exclusive: each may come
-    from a different thread, but overlapping ones raise ConcurrentCallError and change nothing.
+    Audio is float32 in one dimension at 16 kHz.  Times are seconds on the stream clock, which
+    counts samples.  `insert_audio_chunk`, `get_buffer` and `stats` may be called from any thread at
+    any time and never wait for the model.  The other calls are exclusive: each may come from a
+    different thread, but overlapping ones raise ConcurrentCallError and change nothing.
 
     A call that fails raises BackendError, and the next one retries.  The step that failed changes
     nothing; what earlier steps of the call committed is in `BackendError.committed` and comes with
@@ -72,14 +72,14 @@ class OnlineProcessor(Protocol):
         """
         Append a copy of *audio*, float32[n] with n >= 0, to the stream.
 
-        `audio_stream_end_time` is where the caller believes the chunk ends.  A difference to the
-        sample count of up to EPS is absorbed and never accumulates; a gap beyond it is a silence
-        of that length before the chunk, as if by start_silence and end_silence, its tokens coming
+        `audio_stream_end_time` is where the caller believes the chunk ends.  A difference of up to
+        EPS from the sample count is absorbed and never accumulates; a larger gap is a silence of
+        that length before the chunk, as if by start_silence and end_silence, whose tokens come
         with the next Emission.  None means "directly after the audio so far".
 
         Raises:
-            AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as
-                integers that were cast and not scaled have; nothing was changed.
+            AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as in
+                integers that were cast but not scaled; nothing was changed.
             ClockError: the chunk would begin more than EPS in the past, or the end time is not a
                 number up to MAX_STREAM_SECONDS; nothing was changed.
             StreamClosed: the stream was finished or closed.
@@ -92,7 +92,7 @@ class OnlineProcessor(Protocol):
         """
         Run the next few steps of the model and return what they committed.
 
-        `has_backlog` is true while audio waits that another call would decode.  With `is_last`
+        `has_backlog` stays true while another call would decode more audio.  With `is_last`
         everything inserted is decoded and committed, as by finish, and the stream stays open.
         """
         ...
@@ -128,7 +128,7 @@ class OnlineProcessor(Protocol):
         ...
 
     def reset(self) -> None:
-        """Return to the state of a new processor, finished or broken or not."""
+        """Return to the state of a new processor, even if finished or broken."""
         ...
 
     def close(self) -> None:
@@ -145,8 +145,8 @@ class OnlineProcessor(Protocol):
         Whether process_iter would take or decode something now; cheap, never waits.
 
         ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
-        the policy's next step is not a backlog once it was taken; start_silence or finish decode
-        it.  The last call of such a loop may find nothing left to do.
+        the policy's next step is no longer a backlog once it was taken; start_silence or finish
+        decodes it.  The last call of such a loop may find nothing left to do.
         """
         ...
 

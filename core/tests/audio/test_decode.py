@@ -178,6 +178,14 @@ def test_a_dash_is_standard_input(recording, monkeypatch):
     assert audio_duration("-") is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no FIFO")
+def test_nothing_is_read_from_a_fifo_for_its_length(tmp_path):
+    """Opening it would wait for a writer, and the decoder would miss what was read."""
+    os.mkfifo(tmp_path / "pipe")
+
+    assert audio_duration(tmp_path / "pipe") is None
+
+
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "m4a", "webm"])
 def test_the_duration_is_read_from_the_header(recording, suffix):
     """Reading the length decodes nothing."""

@@ -40,7 +40,7 @@ def test_a_value_is_set_and_shown(command, path, monkeypatch):
         (["set", "backend", "nope"], 1, "no backend called 'nope'; installed: toy"),
         (["set", "options.toy.tick_sec", "2"], 2, "no option is called 'tick_sec' (did you mean t"),
         (["set", "options.nope.device", "cpu"], 1, "no backend called 'nope'; installed: toy"),
-        (["set", "options.toy.tick_seconds", "99"], 2, "option tick_seconds lies between 0.1 and"),
+        (["set", "options.toy.tick_seconds", "99"], 2, "tick_seconds must be between 0.1 and"),
         (["set", "tick_seconds", "2"], 2, "unknown configuration key tick_seconds; expected"),
         (["set", "options.toy", "cpu"], 2, "unknown configuration key options.toy; expected"),
         (["set", "options.toy.device.x", "cpu"], 2, "unknown configuration key options.toy.device"),

@@ -1,4 +1,4 @@
-"""Engine calls: counted, intercepted where a test requests it, and taken together."""
+"""Engine calls: counted, intercepted if a test asks for it, and batched."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_stream_is_opened_with_checked_and_complete_options(toy: Toy) -> None:
         ({"language": "fr"}, "toy does not support the language 'fr'; expected one of: en, de"),
         ({"task": "translate"}, "toy cannot do the task 'translate'"),
         ({"device": "gpu"}, r"device is an option of load_backend\(\.\.\., device=\.\.\.\)"),
-        ({"tick_seconds": "soon"}, "option tick_seconds is a float; got 'soon'"),
+        ({"tick_seconds": "soon"}, "option tick_seconds must be a float; got 'soon'"),
         ({"policy": "y", "border_seconds": 1.0}, "policy=y takes no border_seconds"),
     ],
     ids=["language", "task", "scope", "value", "policy"],

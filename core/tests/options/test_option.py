@@ -54,19 +54,19 @@ def test_a_value_is_converted_to_the_type_of_its_option(
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        (BEAM, "x", "toy: option beam is an int; got 'x'"),
-        (BEAM, 1.5, "toy: option beam is an int; got 1.5"),
-        (BEAM, True, "toy: option beam is an int; got True"),
-        (BEAM, None, "toy: option beam is an int; got None"),
-        (BEAM, "auto", "toy: option beam is an int; got 'auto'"),
-        (BEAM, "9", "toy: option beam lies between 1 and 8; got '9'"),
-        (BUFFER, "long", "toy: option buffer_seconds is a float or auto; got 'long'"),
-        (BUFFER, "nan", "toy: option buffer_seconds is a float or auto; got 'nan'"),
-        (BUFFER, 1, "toy: option buffer_seconds lies between 3 and inf; got 1"),
-        (DEVICE, "gpu", "toy: option device is one of auto, cpu; got 'gpu'"),
-        (DEVICE, 1, "toy: option device is a str; got 1"),
-        (CONTEXT, "half", "toy: option context is one of auto, full, fitted; got 'half'"),
-        (FLAG, "maybe", "toy: option flag is a bool; got 'maybe'"),
+        (BEAM, "x", "toy: option beam must be an int; got 'x'"),
+        (BEAM, 1.5, "toy: option beam must be an int; got 1.5"),
+        (BEAM, True, "toy: option beam must be an int; got True"),
+        (BEAM, None, "toy: option beam must be an int; got None"),
+        (BEAM, "auto", "toy: option beam must be an int; got 'auto'"),
+        (BEAM, "9", "toy: option beam must be between 1 and 8; got '9'"),
+        (BUFFER, "long", "toy: option buffer_seconds must be a float or auto; got 'long'"),
+        (BUFFER, "nan", "toy: option buffer_seconds must be a float or auto; got 'nan'"),
+        (BUFFER, 1, "toy: option buffer_seconds must be between 3 and inf; got 1"),
+        (DEVICE, "gpu", "toy: option device must be one of auto, cpu; got 'gpu'"),
+        (DEVICE, 1, "toy: option device must be a str; got 1"),
+        (CONTEXT, "half", "toy: option context must be one of auto, full, fitted; got 'half'"),
+        (FLAG, "maybe", "toy: option flag must be a bool; got 'maybe'"),
     ],
 )
 def test_a_value_that_the_option_does_not_take_is_refused(
@@ -136,7 +136,7 @@ def test_values_can_be_resolved_again() -> None:
         (["=2"], "expected an option as KEY=VALUE, got '=2'"),
         (["threads=1", "threads=2"], "option threads has two values, '1' and '2'; keep one"),
         (["a\nb=1", "a\nb=2"], r"option a\nb has two values, '1' and '2'; keep one"),
-        (["threads=x"], "toy: option threads is an int; got 'x'"),
+        (["threads=x"], "toy: option threads must be an int; got 'x'"),
         (
             ["thread=1"],
             "toy: no option is called 'thread' (did you mean threads?); expected one of",
@@ -148,7 +148,7 @@ def test_values_can_be_resolved_again() -> None:
             ["policy=local-agreement", "border_seconds=1"],
             "policy=local-agreement takes no border_seconds; leave it out, or choose policy=alig",
         ),
-        (["policy=alignat"], "toy: option policy is one of alignatt, local-agreement; got"),
+        (["policy=alignat"], "toy: option policy must be one of alignatt, local-agreement; got"),
     ],
 )
 def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], message: str) -> None:

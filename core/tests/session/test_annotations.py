@@ -9,15 +9,7 @@ from session_events import kinds, text_of
 from wlk_conformance.testing import partition, silence
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.processor import WorkCounters
-from wlk_core.session import (
-    End,
-    Endpoint,
-    Failure,
-    Session,
-    SpeakerTurn,
-    Timeline,
-    Translation,
-)
+from wlk_core.session import End, Endpoint, Failure, Session, SpeakerTurn, Timeline, Translation
 from wlk_core.session.timeline import TextLine
 from wlk_core.tokens import SpeakerSpan, TranslatedText
 from wlk_core.vad import SilenceGate

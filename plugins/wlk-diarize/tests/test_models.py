@@ -105,7 +105,7 @@ def test_a_wrong_model_is_refused_when_it_is_loaded(write, files, message):
 
 def test_the_options_are_checked(write):
     """A limit of speakers is at least one."""
-    with pytest.raises(OptionError, match="max_speakers lies between 1 and 32"):
+    with pytest.raises(OptionError, match="max_speakers must be between 1 and 32"):
         load(write(embedding=embedding()), max_speakers=0)
 
 

@@ -11,15 +11,7 @@ from starlette.datastructures import QueryParams
 
 from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
-from wlk_core.session import (
-    Commit,
-    End,
-    Endpoint,
-    HypothesisChange,
-    Lag,
-    SilenceSpan,
-    SpeakerTurn,
-)
+from wlk_core.session import Commit, End, Endpoint, HypothesisChange, Lag, SilenceSpan, SpeakerTurn
 from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript
 from wlk_protocol_asr.routes import wlk_protocols
 from wlk_serve.protocols import RequestError

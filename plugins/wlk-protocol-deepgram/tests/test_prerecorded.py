@@ -51,10 +51,10 @@ def test_the_answer_has_a_channel_with_one_alternative():
 
 
 def test_utterances_and_speakers_come_where_they_are_asked_for():
-    """Speakers are numbered in the order in which they spoke, of a server that finds them."""
-    card = attrs.evolve(CARD, speaker_delay=1.0)
+    """Speakers are numbered in the order in which they spoke; one with a blank only is left out."""
+    card, blank = attrs.evolve(CARD, speaker_delay=1.0), ASRToken(1.0, 1.0, " ", speaker="c")
     request, answer = asked("utterances=true&diarize=true", card)
-    utterances = answer("req_1", WORDS, 2.0)["results"]["utterances"]
+    utterances = answer("req_1", (*WORDS, blank), 2.0)["results"]["utterances"]
 
     assert request.has_speakers
     assert [("Zero,", 0), ("one.", 1)] == [
@@ -77,7 +77,7 @@ def test_the_language_is_that_of_the_query_or_detected():
 @pytest.mark.parametrize(
     ("query", "headers", "reason"),
     [
-        ("", {"content_type": "application/json"}, "fetches no addresses"),
+        ("", {"content_type": "application/json"}, "does not fetch URLs"),
         ("callback=https://example.org", {}, "callback"),
         ("multichannel=true", {}, "a recording for each channel"),
         ("utterances=perhaps", {}, "utterances"),

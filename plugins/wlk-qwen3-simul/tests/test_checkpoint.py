@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from wlk_core import ModelNotFoundError, load_backend
+from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
 from wlk_qwen3_simul.checkpoint import Checkpoint
 
 
@@ -82,6 +82,19 @@ def test_weights_that_do_not_fit_key_for_key_are_refused(altered, load, weights,
         load(altered(weights=weights))
     assert "pull the model again" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_device_without_enough_memory_is_named(checkpoint, monkeypatch):
+    """Another model or device helps, and no other installation."""
+    torch = pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
+
+    def move(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("torch.nn.Module.to", move)
+
+    with pytest.raises(BackendUnavailable, match=r"GB of memory.*; choose a smaller model"):
+        load_torch(checkpoint)
 
 
 def head(change):

@@ -7,14 +7,7 @@ import json
 import queue
 import threading
 
-from bursts import (
-    DELAY_STEPS,
-    LOOK_AHEAD_SAMPLES,
-    PROMPT_STEPS,
-    RIGHT_PAD_STEPS,
-    STEP,
-    BurstModel,
-)
+from bursts import DELAY_STEPS, LOOK_AHEAD_SAMPLES, PROMPT_STEPS, RIGHT_PAD_STEPS, STEP, BurstModel
 import numpy as np
 from websockets.exceptions import ConnectionClosed
 

@@ -173,7 +173,7 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
         (TINY, {"target_token": ">>de<<"}, OptionError, "has no target language >>de<<"),
         (None, {"source_language": None}, OptionError, "--language CODE"),
         (None, {"target_language": "is"}, OptionError, "no model is known from en to is; known"),
-        (TINY, {"dtype": "float64"}, OptionError, "dtype is one of"),
+        (TINY, {"dtype": "float64"}, OptionError, "dtype must be one of"),
         (TINY, {"device": "cuda"}, BackendUnavailable, "finds no CUDA device"),
         (TINY.parent, {}, ModelNotFoundError, r"holds no .*source\.spm"),
     ],

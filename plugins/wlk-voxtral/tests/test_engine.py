@@ -65,7 +65,7 @@ schedules = st.lists(
     pads=st.floats(0.0, 1.0),
 )
 def test_calls_groups_and_drafts_change_no_prediction(settings, seed, drafts, schedule, pads):
-    """Any calls, taken together or alone, equal decoding step by step in one call."""
+    """Any calls, batched or alone, equal decoding step by step in one call."""
     engine = VoxtralEngine(ToyBatchNetwork(seed, pads), settings)
     streams = [Stream(DELAYS[i % 3], draft) for i, draft in enumerate(drafts)]
     for batch in schedule:

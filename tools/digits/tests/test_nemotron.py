@@ -59,7 +59,7 @@ def test_a_word_is_emitted_while_it_is_spoken():
     windows = ((2, 3), (2, 7), (4, 8))
 
     expected = [(piece, *window) for piece, window in zip(pieces, windows, strict=True)]
-    assert expected == training._write_down(mixture, 20)
+    assert expected == training._emission_windows(mixture, 20)
     assert [10, 10, 10, 10, 0, 0, 0, 0, 10] == training._mark(mixture, 9).tolist()
 
 

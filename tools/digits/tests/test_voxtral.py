@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batches_voxtral import (
-    NOTHING,
-    TEKKEN,
-    draw_stream_batch,
-    write_down,
-)
+from batches_voxtral import NOTHING, TEKKEN, draw_stream_batch, stream_ids
 from mixing import Mixer, Mixture, Word
 import numpy as np
 import pytest
@@ -46,7 +41,7 @@ def test_what_is_written_is_read_back_with_its_times(
 ) -> None:
     """Streams turn the targets into the words, each ending within a step after its end."""
     spoken = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
-    ids = write_down(spoken, pad + 50 + delay + 11, delay, pad)
+    ids = stream_ids(spoken, pad + 50 + delay + 11, delay, pad)
     text = StreamingDetokenizer(tekken)
     recognised = [
         word for token in ids[1 + pad + delay :] if (word := text.push(TokenPrediction(int(token))))
@@ -61,7 +56,7 @@ def test_words_on_each_others_heels_are_written_one_after_the_other(
     tekken: TekkenTokenizer,
 ) -> None:
     """A word waits until the pieces of the one before it are written."""
-    ids = write_down(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
+    ids = stream_ids(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
     text = StreamingDetokenizer(tekken)
     recognised = [word for token in ids[39:] if (word := text.push(TokenPrediction(int(token))))]
 

@@ -119,7 +119,7 @@ def test_steps_lower_every_loss_they_are_taken_on(voice: Voice, kind: str) -> No
     for _ in range(6):
         memory = whisper.encode(torch.from_numpy(batch.features))
         written = losses.measure(whisper, memory, draft)
-        digits = losses.measure_digits(head, memory, batch)
+        digits = losses.digit_loss(head, memory, batch.digits)
         history.append([loss.item() for loss in (written.tokens, written.look, digits)])
         optimizer.zero_grad()
         (written.total(losses.Weights()) + digits).backward()

@@ -1,4 +1,4 @@
-"""Any recording as 16 kHz mono, streamed, every sample at its time."""
+"""Decode any recording to 16 kHz mono, piece by piece, with every sample at its time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 #: A local file, "-" for standard input, a binary file object, or the bytes of a file.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
 
-# Demuxers that read one file and open no other.  Playlists (hls, concat, dash, sdp, ...), devices
-# and text are left out, because a recording must not make this process read other files or use
-# the network.
+# Demuxers that read a single file.  Playlists (hls, concat, dash, sdp, ...), devices and text are
+# left out, because a recording must not make this process read other files or use the network.
 _FORMATS = (
     "3gp,aac,aa,ac3,ac4,aea,aiff,amr,amrnb,amrwb,ape,apm,aptx,asf,asf_o,au,avi,avr,caf,dsf,dts,"
     "dtshd,dv,eac3,epaf,flac,flv,g722,g726,g726le,g729,gsm,gxf,iff,ilbc,ircam,lc3,live_flv,loas,"
@@ -37,7 +36,7 @@ _FORMATS = (
     "qcp,qoa,rm,rso,sbc,shn,sln,smjpeg,sox,tak,truehd,tta,voc,vqf,w64,wav,wavarc,webm,wsd,wtv,"
     "wv,xwma"
 )
-_LAZY_TAGS = 19  # the release of av that decodes a tag when it is read
+_LAZY_TAGS = 19  # the first release of av that decodes a tag only when it is read
 _MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
 # FFmpeg decodes DSD512, the fastest format, to 2,822,400.  Windows of half a second are built for
 # the rate: a header that claims 2 GHz took 20 GB.
@@ -45,19 +44,19 @@ _MAX_RATE = 3_000_000
 _JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
-_BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long gap needs little memory
+_BLOCK_SECONDS = 1.0  # of zeros at a time, so that a long gap needs little memory
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
-_AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
+_AV_TIME_BASE = 1_000_000  # units of FFmpeg's container times in a second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
 _MAX_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
-# Seconds, ffmpeg's -dts_delta_threshold: a longer gap in a transport stream is where two recordings
-# were joined.
+# Seconds, as ffmpeg's -dts_delta_threshold: a longer gap in a transport stream means that two
+# recordings were joined.
 _MAX_JUMPY_GAP = 10.0
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
 
 
 class _Piece(NamedTuple):
-    """Sound of one channel from a time in the container on, None where it has no time stamps."""
+    """Mono samples from container time `start` on, which is None without time stamps."""
 
     rate: int
     samples: NDArray[np.float32]
@@ -79,14 +78,14 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     filled with zeros.  Of several audio tracks FFmpeg's choice is used.  Sound that overlaps in
     time is all kept.
 
-    Damage is what FFmpeg reports as such, samples that no sound has, and a FLAC or MP4 that is
-    shorter than its header states: the sound after it is yielded too, at its time where the format
-    keeps time, and the failure is raised at the end.  Parts that FFmpeg passes over are silence
-    where the format keeps time, else they are missing.
+    Damage is what FFmpeg reports as such, impossible sample values, and a FLAC or MP4 that is
+    shorter than its header states: the sound after it is yielded too, at its time if the format has
+    time stamps, and the failure is raised at the end.  Parts that FFmpeg skips become silence if
+    the format has time stamps; otherwise they are missing.
 
     Raises:
         AudioFormatError: empty, not audio, video only, no samples, a playlist, damaged, truncated,
-            or samples that are NaN, infinity or beyond what sound can be.
+            or has samples that are NaN, infinite or far out of range.
         OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
@@ -96,20 +95,27 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
 
 def audio_duration(path: AudioPath) -> float | None:
     """
-    Return the length in seconds that a recording's header gives, without decoding it.
+    Return the length in seconds that a recording's header states, without decoding it.
 
-    It is an estimate for formats without that field (raw AAC, some MP3), and for a truncated file
-    the length that was promised.  It is None where the header has no length, and for "-" and other
-    pipes, from which nothing is read.  Raises as `decode_file`.
+    It is an estimate for formats without that field (raw AAC, some MP3), and the promised length of
+    a truncated file.  It is None where the header has no length, and for "-" and other pipes, from
+    which nothing is read.  Raises as `decode_file`.
     """
-    if path == "-" or (hasattr(path, "seekable") and not path.seekable()):
+    if may_be_live(path) or (hasattr(path, "seekable") and not path.seekable()):
         return None
     with _opened(path) as recording:
         return recording.seconds
 
 
+def may_be_live(audio: object) -> bool:
+    """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
+    if not isinstance(audio, (str, os.PathLike)):
+        return False
+    return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
+
+
 def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
-    # Zeros in the gaps, so that counting samples gives times.  The sound so far ends at base +
+    # Fill gaps with zeros, so that counting samples gives times.  The sound so far ends at base +
     # samples / rate, in container time.  Samples are counted rather than durations added, because
     # sums of rounded durations drift.
     base, samples, rate = recording.origin, 0, 0
@@ -145,7 +151,7 @@ def _resampled(pieces: Iterator[_Piece]) -> Iterator[NDArray[np.float32]]:
                 resampler = Resampler(piece.rate)
             yield resampler.push(piece.samples)
     except (AudioFormatError, OSError):
-        yield resampler.flush()  # no sound before damage is lost
+        yield resampler.flush()  # the sound before the damage
         raise
     yield resampler.flush()
 
@@ -157,9 +163,9 @@ class _Recording:
         self._reader = reader
         self._format = container.format.name.partition(",")[0]  # such as mov or matroska
         # The container time, in seconds, at which the recording begins.  In some formats times
-        # count from the beginning of the file, and it moves to the first sound where that is
-        # earlier: no word may start before 0, and no sound may be lost.  In the others they count
-        # from anything (a broadcaster's clock, an encoder's delay), so the earliest track marks it.
+        # count from the beginning of the file; an earlier first sound then is the beginning,
+        # because no word may start before 0 and no sound may be lost.  In the others they count
+        # from anything (a broadcaster's clock, an encoder's delay), so the earliest track decides.
         is_absolute = self._format in _ABSOLUTE_FORMATS
         self.origin = 0.0 if is_absolute else (container.start_time or 0) / _AV_TIME_BASE
         # A longer gap in the sound is a clock that was restarted.
@@ -170,16 +176,16 @@ class _Recording:
 
     @property
     def seconds(self) -> float | None:
-        # Of the sound, else of the whole recording.
+        # Of the audio track, else of the whole container.
         length, seconds = self._container.duration, -1.0
         if self._stream.duration is not None and self._stream.time_base is not None:
             seconds = float(self._stream.duration * self._stream.time_base)
         elif length is not None:
             seconds = length / _AV_TIME_BASE
-        return seconds if seconds >= 0 else None  # a damaged header has less
+        return seconds if seconds >= 0 else None  # a damaged header may have a negative length
 
     def pieces(self) -> Iterator[_Piece]:
-        last: _Piece | None = None  # of an MP4, whose last frame goes on after its packet ends
+        last: _Piece | None = None  # held back in an MP4, whose last frame outlasts its packet
         seconds = 0.0  # of the packet of `last`
         for packet in self._packets():
             for frame in self._frames(packet):
@@ -207,7 +213,7 @@ class _Recording:
                     yield cast("Packet[AudioStream]", packet)
         except av.FFmpegError:
             self._add_damage(self._decoded_until)
-        except IndexError:  # PyAV's, at the end, where a track began within the file
+        except IndexError:  # PyAV raises it at the end if a track began in mid-file
             return
 
     def _frames(self, packet: Packet[AudioStream]) -> list[AudioFrame]:
@@ -234,8 +240,8 @@ class _Recording:
         samples = _one_channel(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
-        # Nothing is rescaled: a factor would be a guess, and the quiet sound before the first such
-        # sample was decoded already.
+        # Not rescaled: a factor would be a guess, and the quieter sound before the first such
+        # sample has been yielded already.
         first = first_impossible_sample(samples)
         if first is not None:
             self._add_damage(
@@ -294,8 +300,8 @@ def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
 
 
 class _Reader:
-    # An open file with the methods that PyAV calls, and none that closes it.  Pipes are read as
-    # their data comes.  A failed read looks like the end of the file, and `failure` holds it.
+    # An open file with the methods that PyAV calls, except close.  Pipes are read as data arrives.
+    # A failed read looks like the end of the file, and `failure` keeps its exception.
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
         self.failure: BaseException | None = None
@@ -312,8 +318,8 @@ class _Reader:
             raise self.failure
 
     def read(self, size: int = -1, /) -> bytes:
-        # PyAV drops the sound before an exception of a callback, as of a failing disk, and goes on
-        # after an interruption, as by Ctrl-C while it waits for data.
+        # PyAV drops the sound decoded before a callback raised, as at a disk error, and carries on
+        # after an interruption, such as Ctrl-C while it waits for data.
         if self.failure is not None:
             return b""
         try:
@@ -329,13 +335,6 @@ class _Reader:
         return b""
 
 
-def may_be_live(audio: object) -> bool:
-    """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
-    if not isinstance(audio, (str, os.PathLike)):
-        return False
-    return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
-
-
 @contextmanager
 def _opened(path: AudioPath) -> Iterator[_Recording]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
@@ -345,8 +344,7 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
         "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
     }
     open_container: Any = av.open  # whose parameters differ between releases
-    # Tags in other encodings than UTF-8 are common, and no tag is used.  Since av 19 one is decoded
-    # when it is read.
+    # Tags are not used, but older releases decode all of them, and many are not UTF-8.
     is_eager = int(av.__version__.split(".")[0]) < _LAZY_TAGS
     tags = {"metadata_errors": "replace"} if is_eager else {}
     with _reader(path) as reader:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-# Of a held signal, because `docker stop` kills 10 s after its own.
+# How long a signal is held: `docker stop` kills the process 10 s after SIGTERM.
 _PATIENCE_SECONDS = 5
 _alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
 
@@ -25,12 +25,11 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stops:
-    """What a signal does to a run: it raises Stopped, at once or when it is no longer held."""
+    """Raise Stopped on a signal, at once or, while signals are held, when they are released."""
 
-    # Signals are held from the moment at which audio is given to the engine until everything that
-    # the engine committed is written.  A word would otherwise be lost between the two.  Because an
-    # engine or a disk may hang, a held signal is raised after five seconds, wherever the program is
-    # then.
+    # Signals are held from when audio is given to the engine until everything that the engine
+    # committed is written, because a word could be lost in between.  An engine or a disk may hang,
+    # so a held signal is raised after five seconds, wherever the program is then.
 
     def __init__(self) -> None:
         self._number: int | None = None
@@ -51,14 +50,14 @@ class Stops:
         self._is_held = True
 
     def release(self) -> None:
-        """Let signals raise again, and raise the one that came."""
+        """Let signals raise again; raise the one that came meanwhile."""
         self._is_held = False
         if self._number is not None:
             _alarm(0)
             raise Stopped(self._number)
 
     def reset(self) -> None:
-        """Forget the signal that was received."""
+        """Forget a signal that was received, and hold none."""
         self._number, self._is_held = None, False
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
@@ -76,4 +75,4 @@ class Stops:
             raise Stopped(self._number)
 
 
-STOPS = Stops()  #: one for each process, because signal handlers are too
+STOPS = Stops()  #: one per process, as signal handlers are

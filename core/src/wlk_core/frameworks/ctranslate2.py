@@ -1,4 +1,4 @@
-"""Choose the device, arithmetic and workers of CTranslate2."""
+"""Choose the device, compute type and number of workers of CTranslate2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wlk_core.errors import BackendUnavailable, OptionError
 
 
 def choose_device(name: str) -> str:
-    """Return *name*, cuda or cpu, or the best for auto; BackendUnavailable without a GPU."""
+    """Return cuda or cpu, whichever auto finds; BackendUnavailable for cuda without a GPU."""
     has_cuda = ctranslate2.get_cuda_device_count() > 0
     if name == "cuda" and not has_cuda:
         raise BackendUnavailable(
@@ -43,6 +43,6 @@ def choose_compute_type(name: str, *, device: str, declared: str | None = None) 
 
 
 def worker_count(device: str, threads: int) -> int:
-    """Return how many calls of *threads* each run at once, on the same weights; 0 are all cores."""
+    """Return how many calls of *threads* CPU threads each can run at once; 0 means all cores."""
     limits_threads = device == "cpu" and threads > 0
     return max(1, (os.cpu_count() or 1) // threads) if limits_threads else 1

@@ -1,4 +1,4 @@
-"""Engine calls of all streams of a backend: counted, taken together, with one seam for tests."""
+"""Engine calls of all streams of a backend: counted, batched, and open to faults from tests."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wlk_core.untrusted import reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-MAX_BATCH = 64  # calls taken together: bounds the memory of a batch
-# A wait for calls that are expected lasts this share of the last run of the engine at most.
+MAX_BATCH = 64  # calls, which bounds the memory of a batch
+# The longest wait for expected calls, as a share of the time of the engine's last run.
 WAIT_SHARE = 0.5
-# After a wait that was in vain, so many batches are taken without one.  Streams whose audio comes
-# at other times of a tick would wait in vain each time.
+# Batches that are run at once after a wait in vain.  Streams whose audio comes at different times
+# within a tick would otherwise wait in vain each time.
 BATCHES_WITHOUT_WAIT = 8
 
 P = ParamSpec("P")
@@ -43,10 +43,10 @@ def engine_errors(problem: str) -> Iterator[None]:
 class EngineRun:
     """One run of an engine, as `EngineCalls.intercept` gets it."""
 
-    numbers: tuple[int, ...]  #: of the calls that it answers; the first one of a backend is 1
+    numbers: tuple[int, ...]  #: of the calls that it answers, counted from 1 for each backend
     answer: Callable[[], Sequence[Any]]  #: runs the engine; an answer for each call, in their order
     #: Takes an answer and a share from 0 to 1, and returns the answer with that share of its text;
-    #: None where the backend gave no such function.
+    #: None where the backend has no such function.
     cut: Callable[[Any, float], Any] | None
 
 
@@ -68,7 +68,7 @@ class EngineCalls:
     other answers; what it raises is a failure of the engine.  Tests alone set it, as
     `wlk_conformance.EngineFaults` does.  It and the counters may be used from any thread.
 
-    With *is_batching* `batches` takes the calls of `wrap_batch` together; else it is None, and each
+    With *is_batching* `batches` batches the calls of `wrap_batch`; otherwise it is None, and each
     of them runs alone.
     """
 
@@ -88,14 +88,14 @@ class EngineCalls:
         self, function: Callable[P, R], *, cut: Callable[[R, float], R] | None = None
     ) -> Callable[P, R]:
         """
-        Return *function* as an engine call: counted, and intercepted where a test requests it.
+        Return *function* as an engine call: counted, and intercepted if a test asks for it.
 
-        Wrap what runs the model once and may fail, no more and no less: a wrapped function calls
-        no other wrapped function.  It takes and returns what *function* does, may be called from
-        several threads at once where *function* may, and keeps nothing of a stream.
+        Wrap exactly what runs the model once and may fail; a wrapped function calls no other one.
+        It takes and returns what *function* does, may be called from several threads at once where
+        *function* may, and stores nothing of a stream.
 
-        *cut* takes an answer and returns it with a share of its text, as if the engine had ended
-        its text early; a Hypothesis needs none.
+        *cut* takes an answer and returns it with a share of its text, as if the engine had stopped
+        early; a Hypothesis needs none.
         """
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
@@ -112,14 +112,14 @@ class EngineCalls:
         cut: Callable[[R, float], R] | None = None,
     ) -> Callable[[Q], R]:
         """
-        Return an engine call of one stream that is taken together with those of other streams.
+        Return an engine call of one stream that is batched with those of other streams.
 
         *function* takes the arguments of several calls and returns their answers in the same order.
         It gets all calls that came while the engine was busy (see `EngineBatches`); a call that is
         alone never waits.  It runs in the thread of any of them, one run at a time.  It must leave
         the arguments as they are, because after a failure each call is made again alone.
 
-        Call `wrap_batch` once for each stream; *cut* is that of `wrap`.
+        Call `wrap_batch` once for each stream; for *cut* see `wrap`.
         """
 
         def run(numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
@@ -175,24 +175,25 @@ class EngineBatches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.arrival = threading.Condition(self._lock)  #: of a call; guards what waits
-        self.waiting: list[_Call] = []  #: calls without an answer, in their order
+        self.arrival = threading.Condition(self._lock)  #: of a call; guards `waiting`
+        self.waiting: list[_Call] = []  #: calls without an answer, the oldest first
         self.run_count = 0  #: runs of the engine so far, failed ones included
-        # Two conditions, so that an arrival does not wake all that wait for an answer.
+        # Two conditions, so that an arrival does not wake every thread that waits for an answer.
         self._run_ended = threading.Condition(self._lock)
         self._is_running = False
+        # The callers of the last two batches.
         self._recent: tuple[frozenset[object], frozenset[object]] = (frozenset(), frozenset())
         self._seconds = 0.0  # of the last run
         self._batches_without_wait = 0
 
     def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
         """
-        Return the answer to *argument*, taken together with other calls of its *kind*.
+        Return the answer to *argument*, batched with other calls of its *kind*.
 
         *run* takes several arguments and returns their answers in order; each stream has its own.
         """
-        # In the thread of a caller, not in one of the engine: a call that is alone costs a lock,
-        # and an interrupt needs no partner.
+        # In the caller's thread and not in one of the engine: a single call costs only a lock, and
+        # an interrupt reaches it directly.
         call = _Call(run, argument, kind)
         with self._lock:
             self.waiting.append(call)
@@ -216,8 +217,8 @@ class EngineBatches:
 
     def gather(self) -> None:
         """Wait for the callers of the last two batches, with `arrival` held."""
-        # Streams that were taken together come back one after the other, and the first of them
-        # would be taken alone.  A caller that is alone never waits.
+        # Streams of one batch come back one after the other, and the first would run alone.  The
+        # only stream of a backend never waits.
         expected = len(self._recent[0] | self._recent[1])
         if self._batches_without_wait:
             self._batches_without_wait -= 1
@@ -230,12 +231,12 @@ class EngineBatches:
         self._is_running = True
         try:
             self.gather()
-            # The oldest first, so that it waits for one run of another kind at most.
+            # The oldest call chooses the kind, so that it waits for at most one run of another.
             kind = self.waiting[0].kind
             batch = [call for call in self.waiting if call.kind == kind][:MAX_BATCH]
             self._recent = (self._recent[1], frozenset(call.run for call in batch))
             began = perf_counter()
-            self._lock.release()  # calls of other streams come meanwhile
+            self._lock.release()  # so that other streams can call meanwhile
             try:
                 self._answer(batch)
             finally:
@@ -251,16 +252,16 @@ class EngineBatches:
         try:
             results = batch[0].run([call.argument for call in batch])
             if len(results) != len(batch):
-                raise RuntimeError(  # noqa: TRY301 -- as what the engine itself raises
-                    f"expected {len(batch)} answers of the engine, one for each call that it took "
-                    f"together, got {len(results)}"
+                raise RuntimeError(  # noqa: TRY301 -- treated as an error of the engine
+                    f"expected {len(batch)} answers of the engine, one for each call of the batch, "
+                    f"got {len(results)}"
                 )
         except Exception as error:  # noqa: BLE001 -- raised again by the call that causes it
             if len(batch) == 1:
                 batch[0].error, batch[0].is_answered = error, True
                 return
-            # The engine need not report whose call failed, and where memory suffices for one stream
-            # only, this costs time and no stream.
+            # So the engine need not report which call failed, and where memory suffices for one
+            # stream only, a batch costs time but no stream.
             for call in batch:
                 self._answer([call])
             return

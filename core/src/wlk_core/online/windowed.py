@@ -188,7 +188,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
 
     @abstractmethod
     def _count_final(self, words: Sequence[W], stop: int) -> int:
-        """Return how many of the new words are final, none of which can still be continued."""
+        """Return how many of *words*, which later audio cannot continue, are final."""
 
     def _extend_prefix(self, words: Sequence[W]) -> None:
         if words:

@@ -26,8 +26,8 @@ class Session:
     """
     One stream of audio that becomes one ordered list of events.
 
-    A session does no input or output, in the way h11 does none for HTTP: audio is given to it and
-    events come back.  A file, a microphone and a server are loops around it::
+    Like h11 for HTTP, a session does no input or output: it takes audio and returns events.  A
+    file, a microphone and a server are loops around it::
 
         session = Session(backend.create_processor(language="en"), gate=silence_gate())
         for chunk in chunks:
@@ -49,17 +49,17 @@ class Session:
 
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.
-        gate: leaves pauses out and finds the endpoints; None gives all audio to the model.
+        gate: drops pauses and finds endpoints; with None the model gets all audio.
         diarizer: finds the speakers; its spans are `SpeakerTurn` events.
         translator: translates committed text, as `Translation` events.
         turn_detector: ends an utterance earlier than the gate would; needs a gate.  The caller
             closes all three after the End; the session never does.
         encoding: the form of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
-        max_backlog_seconds: how much audio may wait, and one piece; `receive` refuses more.
-        skip_ticks_after: how much audio may wait before the session catches up: a policy then
-            decides at its latest tick only.  No audio is left out, but the words may depend on when
-            the audio came.  None for never, so that they do not.
+        max_backlog_seconds: how much audio may wait; beyond it `receive` refuses the next piece.
+        skip_ticks_after: seconds of waiting audio beyond which the session catches up: a policy
+            then decides only at its latest tick.  No audio is left out, but the words may depend on
+            when the audio came.  None for never, so that they do not.
 
     """
 
@@ -77,19 +77,19 @@ class Session:
         skip_ticks_after: float | None = None,
     ) -> None:
         self._max_backlog = _seconds("max_backlog_seconds", max_backlog_seconds)
-        late = math.inf
+        skip_after = math.inf
         if skip_ticks_after is not None:
-            late = _seconds("skip_ticks_after", skip_ticks_after)
-        if gate is not None and gate.is_used:  # its times would count from another stream
+            skip_after = _seconds("skip_ticks_after", skip_ticks_after)
+        if gate is not None and gate.is_used:  # its times count from the start of another stream
             raise OptionError("expected a new gate, got that of another session; make one for each")
         self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._queue = InputQueue("the session has ended; open a new one for more audio")
-        self._receiving = threading.Lock()  # held while audio is converted, never for the model
+        self._receiving = threading.Lock()  # while audio is converted, never while the model runs
         parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
         annotators = {name: part for name, part in parts.items() if part is not None}
-        self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=late)
+        self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=skip_after)
         self._work = self._worker.work()
-        #: Whether the End was returned or the session failed; no event will come any more.
+        #: Whether the End was returned or the session failed; no more events will come.
         self.is_over = False
         self._stepping = threading.Lock()
 
@@ -100,7 +100,7 @@ class Session:
 
     @property
     def backlog_seconds(self) -> float:
-        """Seconds of audio that were received and that no step has taken yet."""
+        """Seconds of received audio that no step has taken yet."""
         return self._queue.waiting_seconds
 
     @property
@@ -123,8 +123,8 @@ class Session:
 
         """
         with self._receiving:
-            # Where nothing waits a piece of any length is taken, or one longer than the bound could
-            # never be sent.
+            # If nothing waits, a piece of any length is taken: one longer than the bound could
+            # otherwise never be sent.
             if 0 < self.backlog_seconds >= self._max_backlog:
                 raise SessionOverloaded(
                     f"{self.backlog_seconds:.1f} s of audio wait to be decoded, the bound is "
@@ -156,8 +156,8 @@ class Session:
         """
         Request one `Marked` event when all audio before it is decoded.
 
-        The steps decode it as far as the policy decides without later audio, and commit nothing
-        that a policy would not.  A client on another machine so learns what was decoded.
+        The steps decode it as far as the policy can without later audio, and commit nothing that
+        the policy would not.  This is how a client on another machine learns what was decoded.
         """
         self._queue.put(name)
 
@@ -179,7 +179,7 @@ class Session:
 
         """
         self._step()
-        return self._returned()
+        return self._take_events()
 
     def _step(self) -> None:
         if self.is_over:
@@ -199,7 +199,7 @@ class Session:
         if self._worker.has_ended:
             self._end_session()
 
-    def _returned(self) -> list[Event]:
+    def _take_events(self) -> list[Event]:
         events, self._worker.events = self._worker.events, []
         return events
 
@@ -207,13 +207,13 @@ class Session:
         """
         End the session because of *error*; return its last events, a final Failure and the End.
 
-        A caller whose `step` raised gets the events of that step first.  Nothing is returned if the
-        End was returned before.  May not be called while a step runs.
+        The events of a step that raised come first.  Returns nothing if the End was returned
+        before.  May not be called while a step runs.
         """
         if not self._worker.has_ended:
             self._end_session()
             self._worker.end(error)
-        return self._returned()
+        return self._take_events()
 
     def _end_session(self) -> None:
         self.is_over = True
@@ -221,19 +221,19 @@ class Session:
         self._queue.clear()
 
     def feed(self, audio: Audio) -> list[Event]:
-        """Give *audio*, as `receive`, and do all the work that it brings; return what happened."""
-        self._work_off()  # what waited before
+        """Receive *audio*, take all the steps that it makes possible, and return what happened."""
+        self._take_steps()  # first, so that `receive` does not refuse it
         self.receive(audio)
-        self._work_off()
-        return self._returned()
+        self._take_steps()
+        return self._take_events()
 
     def finish(self) -> list[Event]:
         """End the audio, commit everything and return the last events; the last one is the End."""
         self.end_audio()
-        self._work_off()
-        return self._returned()
+        self._take_steps()
+        return self._take_events()
 
-    def _work_off(self) -> None:
+    def _take_steps(self) -> None:
         while self.has_work:
             self._step()
 

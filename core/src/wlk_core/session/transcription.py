@@ -278,7 +278,7 @@ async def _events(
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
-    # A future and not a task: asyncio.run would cancel that while its thread goes on.
+    # A future and not a task, which asyncio.run would cancel while its thread keeps running.
     made = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         await asyncio.wait([made])
@@ -345,7 +345,7 @@ def _work_off(session: Session, failure: Exception | None) -> Iterator[list[Even
 
 
 def new_chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
-    """Return what cuts chunks of so many seconds; raise OptionError for an impossible length."""
+    """Return a Chunker for chunks of *chunk_seconds*; OptionError for an impossible length."""
     seconds = real_number(chunk_seconds)
     if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
         raise OptionError(

@@ -123,7 +123,7 @@ class Worker:
             self.end(error)
 
     def end(self, error: WLKError | None = None) -> None:
-        """Report the End, and before it the final failure because of which the session ends."""
+        """Report the End, after the final failure if the session ends because of one."""
         self.has_ended = True
         if error is not None:
             self.events.append(Failure(error, is_final=True, audio_time=self._audio_time))

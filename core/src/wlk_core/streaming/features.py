@@ -65,8 +65,8 @@ def loud_frames(decibels: NDArray[np.floating], *, background: float) -> NDArray
 
 def true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return every run of true in *flags* as (first, stop)."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 class EnergyContour:

@@ -23,35 +23,37 @@ if TYPE_CHECKING:
 
 def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
     """
-    Return how a recording is transcribed and answered; fields that only format text are ignored.
+    Return how to transcribe a recording and to answer; fields that only format text are ignored.
 
     Raises:
-        RequestError: a field has a wrong value, or asks for what this server does not do.
+        RequestError: a field is invalid, or requests something that this server does not support.
 
     """
     query = handshake.query
     if "json" in handshake.headers.get("content-type", ""):
         raise RequestError(
-            "expected a recording as the body, got JSON; this server fetches no addresses",
+            "expected a recording as the body, got JSON; this server does not fetch URLs",
             code="unsupported_url",
         )
     if "callback" in query:
         raise RequestError(
-            "expected no callback: the answer is that of this request", code="unsupported_callback"
+            "expected no callback; the transcript is the response to this request",
+            code="unsupported_callback",
         )
     refuse_channels(query, "send a recording for each channel")
     has_speakers = is_true(query, "diarize") and card.speaker_delay is not None
+    detects_language = is_true(query, "detect_language")
     answer = partial(
         _answer,
         card=card,
         has_speakers=has_speakers,
         has_utterances=is_true(query, "utterances"),
-        has_language=is_true(query, "detect_language"),
+        detects_language=detects_language,
     )
     request = TranscriptionRequest(
         task="transcribe",
         model=card.name,
-        language=None if is_true(query, "detect_language") else language_of(query, card),
+        language=None if detects_language else language_of(query, card),
         keyterms=terms_of(query, card),
         response_format="diarized_json" if has_speakers else "json",
     )
@@ -66,17 +68,18 @@ def _answer(
     card: ModelCard,
     has_speakers: bool,
     has_utterances: bool,
-    has_language: bool,
+    detects_language: bool,
 ) -> Message:
     speakers: dict[int | str, int] | None = {} if has_speakers else None
     channel = channel_record(tokens, speakers)
     languages = channel["alternatives"][0].get("languages")
-    if has_language and languages:
+    if detects_language and languages:
         channel["detected_language"] = languages[0]
     results: Message = {"channels": [channel]}
     if has_utterances:
         results["utterances"] = []
-        for number, (segment, words) in enumerate(segments_with_tokens(tokens)):
+        spoken = [each for each in segments_with_tokens(tokens) if each[0].text]  # not blank
+        for number, (segment, words) in enumerate(spoken):
             (alternative,) = channel_record(words, speakers)["alternatives"]
             utterance = {
                 "id": f"{request_id}-{number}",

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import HTTPConnection
 
-    from wlk_serve.protocols import (
-        ClientProtocol,
-        Handshake,
-        ModelCard,
-        SessionAudio,
-        SessionInfo,
-    )
+    from wlk_serve.protocols import ClientProtocol, Handshake, ModelCard, SessionAudio, SessionInfo
 
 _SUBPROTOCOL = "token"  # browsers offer it and, beside it, the key
 

@@ -18,12 +18,7 @@ from wlk_realtime.realtime.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_core.plugins import (
-        BackendSpec,
-        EngineCalls,
-        OnlineStream,
-        Recognizer,
-    )
+    from wlk_core.plugins import BackendSpec, EngineCalls, OnlineStream, Recognizer
 
 logger = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ def _open_stream(
 def _step_decoder(
     engine: VoxtralEngine, calls: EngineCalls, delay_steps: int, draft_steps: int
 ) -> StepDecoder:
-    """Return the engine call of a stream, which is taken together with others where it can be."""
+    """Return the engine call of a stream, which is batched with others if the backend can."""
     cut = partial(cut_answer, pad_id=engine.settings.tokenizer.pad_id)
     if not calls.is_batching:
         decode_alone = partial(engine.decode, delay_steps=delay_steps, draft_steps=draft_steps)

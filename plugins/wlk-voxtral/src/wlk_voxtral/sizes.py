@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import attrs
 from msgspec import Meta, Struct
 
-from wlk_core.models import (
-    LayerCount,
-    Size,
-    TensorSize,
-    check_sizes,
-)
+from wlk_core.models import LayerCount, Size, TensorSize, check_sizes
 from wlk_voxtral.weight_names import module_weight
 
 if TYPE_CHECKING:

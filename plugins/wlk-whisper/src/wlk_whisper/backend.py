@@ -195,7 +195,7 @@ def _open_stream(
 def _engine_call(
     engine: WhisperEngine, calls: EngineCalls, passes: Callable[P, Passes[T]]
 ) -> Callable[P, T]:
-    """Return *passes* as an engine call, which is taken together with those of other streams."""
+    """Return *passes* as an engine call, which is batched with those of other streams."""
     answer: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(engine.run)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -113,9 +113,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return audio_context or ("fitted" if self.takes_shorter_input else "padded")
 
 
-def find_model(
-    spec: BackendSpec, model: str | None, *, cache_dir: str | None
-) -> tuple[Path, Checkpoint]:
+def find_model(spec: BackendSpec, model: str, *, cache_dir: str | None) -> tuple[Path, Checkpoint]:
     """
     Return the directory of *model*, and its settings; the digits are in transformers' format.
 
@@ -123,9 +121,8 @@ def find_model(
         ModelNotFoundError: the model is missing, or the distribution of the digits.
 
     """
-    name = model or str(spec.default_model)
     bundled = {}
-    if name == DIGITS:
+    if model == DIGITS:
         try:
             from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
         except ImportError as error:
@@ -134,5 +131,5 @@ def find_model(
                 "installed; install it with: pip install wlk-whisper-digits"
             ) from error
         bundled[DIGITS] = checkpoint_directory()
-    directory = locate(name, spec=spec, bundled=bundled, cache_dir=cache_dir)
-    return directory, Checkpoint.read(directory, name=name)
+    directory = locate(model, spec=spec, bundled=bundled, cache_dir=cache_dir)
+    return directory, Checkpoint.read(directory, name=model)

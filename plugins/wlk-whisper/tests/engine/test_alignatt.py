@@ -11,16 +11,7 @@ from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.network import ChoiceTooClose, Rounding, run_alone
 from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
 
-from .scripts import (
-    RATE,
-    START,
-    TOKENIZER,
-    ScriptedNetwork,
-    SpokenToken,
-    engine_of,
-    ramp,
-    sentence,
-)
+from .scripts import RATE, START, TOKENIZER, ScriptedNetwork, SpokenToken, engine_of, ramp, sentence
 
 
 def run(

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, SpeakerSpan, WorkCounters
+from wlk_core.streaming import true_runs
 from wlk_diarize.engine.networks import FRAME_SAMPLES, LOCAL_SPEAKERS, MIN_SAMPLES
 from wlk_diarize.engine.speakers import Speakers
 
@@ -144,7 +145,7 @@ class ClusteringDiarizer:
         ]
 
     def _speaker_of(self, turn: _Turn, window: _Window) -> int | None:
-        """Return the speaker of a turn, None for one too short to be anybody's."""
+        """Return the speaker of a turn, None if it is too short to be attributed."""
         links = window.links(turn.local, len(self._speakers))
         audio = window.speech_of(turn)
         if len(audio) < MIN_SAMPLES:
@@ -156,9 +157,9 @@ class ClusteringDiarizer:
         """
         Yield the spans of a speaker in the frames from `first` on.
 
-        One that goes on after a short gap begins where the last ended.
+        One that continues after a short gap begins where the last one ended.
         """
-        for begin, stop in _runs(active):
+        for begin, stop in true_runs(active):
             start, end = first + begin, first + stop
             if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
                 start = max(first, self._ends[speaker])  # what is decided stays as it was shown
@@ -185,7 +186,7 @@ class _Turn(NamedTuple):
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Window:
-    """The frames of a window, of which those before `decided` have their speakers already."""
+    """The frames of a window; those before `decided` have their speakers already."""
 
     frames: NDArray[np.float32]  #: float32[n, FRAME_SAMPLES]
     active: NDArray[np.bool_]  #: bool[n, LOCAL_SPEAKERS], as the segmentation has it
@@ -196,8 +197,8 @@ class _Window:
         """
         Return the audio in which nobody else speaks: what is not decided, and more before it.
 
-        A turn that the segmentation did not see to change hands is heard to do so, because only as
-        much of its past is taken as an embedding needs.
+        Only as much of the past of a turn is taken as an embedding needs, so that a change of
+        speaker that the segmentation missed is heard.
         """
         alone = self.active[:, turn.local] & (self.active.sum(axis=1) == 1)
         chosen = turn.begin + np.flatnonzero(alone[turn.begin : turn.end])
@@ -219,16 +220,10 @@ def _turns(active: NDArray[np.bool_]) -> list[_Turn]:
     turns = []
     for local in range(LOCAL_SPEAKERS):
         joined: list[_Turn] = []
-        for begin, end in _runs(active[:, local]):
+        for begin, end in true_runs(active[:, local]):
             if joined and begin - joined[-1].end <= _GAP:
                 joined[-1] = joined[-1]._replace(end=end)
             else:
                 joined.append(_Turn(local, begin, end))
         turns += joined
     return sorted(turns, key=attrgetter("begin"))
-
-
-def _runs(active: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first frame of each run of active frames, and the frame after its last."""
-    edges = np.flatnonzero(np.diff(active, prepend=False, append=False))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

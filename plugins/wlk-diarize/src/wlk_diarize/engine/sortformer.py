@@ -78,7 +78,7 @@ class SortformerDiarizer:
         self._begin(before=0)
 
     def _begin(self, before: int) -> None:
-        """Begin with what follows so many samples of audio, and a pause."""
+        """Begin anew after *before* samples of audio and a pause."""
         self._before = before
         self._received = self._scored = 0  # samples and frames since then
         self._audio: Floats = np.zeros(FFT // 2, dtype=np.float32)  # the latest, zeros before all

@@ -10,6 +10,7 @@ import torch
 import transformers
 
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
+from wlk_core.untrusted import one_line
 from wlk_diarize.engine.sortformer import FFT, HOP, STACKED
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ class TorchNetwork:
         except Exception as error:
             raise ModelNotFoundError(
                 f"{directory} could not be loaded as a Nemotron 3 Diarization of transformers: "
-                f"{' '.join(str(error).split())[:200]}; pull the model again"
+                f"{one_line(str(error))}; pull the model again"
             ) from error
-        self._lock = threading.Lock()  # passes at a time would share cores and memory for no gain
+        self._lock = threading.Lock()  # concurrent passes would gain nothing and take more memory
 
     def score(self, audio: Floats, state: Any, look_ahead: int) -> tuple[Floats, Any, int]:
         """Return the probabilities, the next state, and the frames encoded; see `Network`."""
@@ -60,7 +61,7 @@ class TorchNetwork:
 
 
 def _load(directory: Path, device: torch.device, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return the model, of which no weight is made up, and its feature extractor."""
+    """Return the model, with every weight from its file, and its feature extractor."""
     library: Any = transformers  # whose types are incomplete
     config = library.AutoConfig.from_pretrained(directory, trust_remote_code=False)
     if config.model_type != "nemotron3_diarization":

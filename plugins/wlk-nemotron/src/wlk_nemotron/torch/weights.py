@@ -1,4 +1,4 @@
-"""The model of transformers out of a checkpoint directory, complete or not at all."""
+"""Load the model of a checkpoint directory with transformers, complete or not at all."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from wlk_core.models import (
     read_safetensors_headers,
     weight_names,
 )
+from wlk_core.untrusted import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,10 +83,9 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
             name, needed=needed, available=available, device=device.type, remedy=remedy
         ) from error
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ModelNotFoundError(
-            f"{directory} could not be loaded as a Nemotron ASR model: "
-            f"{' '.join(lines[:2]) or type(error).__name__}; convert or pull it again"
+            f"{directory} could not be loaded as a Nemotron ASR model: {reason(error)}; "
+            "convert or pull it again"
         ) from error
     _check_complete(directory, report)
     return model.eval().requires_grad_(False)
@@ -97,16 +97,16 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
     unexpected = sorted(report["unexpected_keys"])
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        reason = f"it lacks {missing[0]}{more}"
+        fault = f"it lacks {missing[0]}{more}"
     elif mismatched:
         name, shape, expected = mismatched[0]
-        reason = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
+        fault = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
     elif unexpected:
-        reason = f"config.json declares no {unexpected[0]}, which it has"
+        fault = f"config.json declares no {unexpected[0]}, which it has"
     else:
         return
     raise ModelNotFoundError(
-        f"the weights in {directory} are not those of the model: {reason}; pull the model again"
+        f"the weights in {directory} are not those of the model: {fault}; pull the model again"
     )
 
 

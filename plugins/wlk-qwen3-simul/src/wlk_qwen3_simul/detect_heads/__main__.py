@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wlk_core.plugins import BackendUnavailable, WLKError
+from wlk_core.untrusted import reason
 import wlk_qwen3_simul.detect_heads
 from wlk_qwen3_simul.detect_heads.manifest import EXAMPLE, read_manifest
 from wlk_qwen3_simul.detect_heads.scores import choose
@@ -56,7 +57,7 @@ def _import_score_clips() -> Callable[..., Scores]:
         from wlk_qwen3_simul.detect_heads.clips import score_clips  # noqa: PLC0415 -- imports torch
     except Exception as error:
         raise BackendUnavailable(
-            f"finding heads takes torch and transformers: {' '.join(str(error).split())}; "
+            f"finding heads takes torch and transformers: {reason(error)}; "
             f"{QWEN3_SIMUL.requires['torch']}"
         ) from error
     return score_clips

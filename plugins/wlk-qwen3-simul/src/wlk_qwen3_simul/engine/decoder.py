@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.plugins import (
-    SAMPLE_RATE,
-    AlignedHypothesis,
-    BackendError,
-    Hypothesis,
-    WorkCounters,
-)
+from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, BackendError, Hypothesis, WorkCounters
 from wlk_qwen3_simul.engine.decoding import align_tokens, decode
 from wlk_qwen3_simul.engine.detokenize import draft_tokens, forced_tokens, words_from_tokens
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder

@@ -10,6 +10,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from wlk_core.models import Index, read_json_table, read_limited
 from wlk_core.plugins import ModelNotFoundError
+from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -190,5 +191,6 @@ def _added_tokens(path: Path) -> dict[int, AddedToken]:
 
 
 def _damaged(path: Path, reason: object) -> ModelNotFoundError:
-    text = " ".join(str(reason).split())
-    return ModelNotFoundError(f"{path} cannot be read: {text}; pull the model again")
+    return ModelNotFoundError(
+        f"{path} cannot be read: {one_line(str(reason))}; pull the model again"
+    )

@@ -1,4 +1,4 @@
-"""Loading of a Qwen3-ASR directory with mlx-qwen3-asr, complete or not at all."""
+"""Load a Qwen3-ASR directory with mlx-qwen3-asr, complete or not at all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.mlx import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
+from wlk_core.untrusted import reason
 from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     """
     Load the Qwen3-ASR in *directory*, in the original layout, with weights of *dtype*.
 
-    The weights must fit the config key for key, because a model with random weights would emit
-    text, too.
+    The weights must fit the config key for key, because a model with random weights would also emit
+    text.
 
     Raises:
         ModelNotFoundError: the model is missing, damaged or incomplete.
@@ -54,8 +55,6 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     try:
         _check_head(directory, table, tensors)
         model, _ = load_files(str(directory), dtype=dtype)
-    except MemoryError:
-        raise
     except Exception as error:
         raise _damaged(directory, error) from error
     # mlx-qwen3-asr leaves weights that are stored in half precision as they are for float32.
@@ -96,8 +95,6 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
     tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
     try:
         config = Qwen3ASRConfig.from_dict(table)  # with the defaults of absent keys
-    except MemoryError:
-        raise
     except Exception as error:
         raise _damaged(directory, error) from error
     check_config(directory, asdict(config), tensors)
@@ -127,7 +124,6 @@ def _check_head(directory: Path, table: dict[str, Any], tensors: Iterable[str]) 
 
 
 def _damaged(directory: Path, error: Exception) -> ModelNotFoundError:
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return ModelNotFoundError(
-        f"the weights in {directory} cannot be loaded: {reason[:300]}; pull the model again"
+        f"the weights in {directory} cannot be loaded: {reason(error)}; pull the model again"
     )

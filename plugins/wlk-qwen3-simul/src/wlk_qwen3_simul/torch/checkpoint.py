@@ -1,17 +1,19 @@
-"""Loading of a Qwen3-ASR directory in either layout on torch, complete or not at all."""
+"""Load a Qwen3-ASR directory of either layout on torch, complete or not at all."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
-from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.torch import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
 from wlk_core.plugins import ModelNotFoundError
+from wlk_core.untrusted import reason
 from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.network import ATTENTION_NAME, register_attention
@@ -19,8 +21,6 @@ from wlk_qwen3_simul.torch.network import ATTENTION_NAME, register_attention
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    import torch
 
     from wlk_core.models import TensorHeader
 
@@ -47,7 +47,7 @@ def load_model(
     Load the Qwen3-ASR in *directory* onto *device*, with weights of *dtype*.
 
     The layout is the original one (`thinker.*`) or that of the `-hf` repositories.  The weights
-    must fit the config key for key, because a model with random weights would emit text, too.
+    must fit the config key for key, because a model with random weights would also emit text.
 
     Raises:
         ModelNotFoundError: the model is missing, damaged or incomplete.
@@ -58,13 +58,10 @@ def load_model(
     read_config_table(directory)  # before the weights: another model is refused by its type
     tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
     config = read_config(directory, tensors)
-    require_memory(
-        str(directory),
-        needed=sum(tensor.size for tensor in tensors.values()) * dtype.itemsize,
-        available=available_memory(device),
-        device=device.type,
-        remedy="choose a smaller model, or another device",
-    )
+    name, remedy = str(directory), "choose a smaller model, or another device"
+    needed = sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
+    available = available_memory(device)
+    require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
     model: Any
     try:
         with _quiet():
@@ -77,25 +74,24 @@ def load_model(
                 use_safetensors=True,
                 local_files_only=True,
             )
-    except MemoryError:
-        raise
+        model.to(device)
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise out_of_memory(
+            name, needed=needed, available=available, device=device.type, remedy=remedy
+        ) from error
     except Exception as error:
         raise ModelNotFoundError(
-            f"the weights in {directory} cannot be loaded: {' '.join(str(error).split())[:300]}; "
-            "pull the model again"
+            f"the weights in {directory} cannot be loaded: {reason(error)}; pull the model again"
         ) from error
     _check_keys(directory, report)
     model.set_attn_implementation({"audio_config": "sdpa", "text_config": ATTENTION_NAME})
-    model.to(device)
-    model.train(mode=False)
-    model.requires_grad_(requires_grad=False)
-    loaded: Qwen3ASRForConditionalGeneration = model
+    loaded: Qwen3ASRForConditionalGeneration = model.eval().requires_grad_(False)
     return loaded
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide transformers' progress bars and its table of keys, which _check_keys turns to errors."""
+    """Hide transformers' progress bars, and its table of keys, which _check_keys reports."""
     level, shows_progress = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
     _LOGGING.set_verbosity_error()
     _LOGGING.disable_progress_bar()
@@ -138,12 +134,9 @@ def read_config(
     fields = _convert(table) if "thinker_config" in table else table
     try:
         config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
-    except MemoryError:
-        raise
     except Exception as error:
         raise ModelNotFoundError(
-            f"{path} does not describe a Qwen3-ASR: {' '.join(str(error).split())}; pull the "
-            "model again"
+            f"{path} does not describe a Qwen3-ASR: {reason(error)}; pull the model again"
         ) from error
     if tensors is not None:
         # transformers has further names for the same sizes, and the last in the file counts.

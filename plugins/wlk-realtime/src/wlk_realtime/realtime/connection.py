@@ -16,13 +16,7 @@ from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error, is_tran
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_realtime.engine.requests import (
-        Conversation,
-        Decoded,
-        Dialect,
-        Request,
-        SessionConfig,
-    )
+    from wlk_realtime.engine.requests import Conversation, Decoded, Dialect, Request, SessionConfig
     from wlk_realtime.realtime.address import Endpoint
 
 _MAX_MESSAGE_BYTES = 16 << 20

@@ -1,4 +1,4 @@
-"""The model of transformers out of a checkpoint directory, complete or not at all."""
+"""Load the model of a checkpoint directory with transformers, complete or not at all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from wlk_core.errors import ModelNotFoundError
 from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.torch import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
+from wlk_core.untrusted import reason
 from wlk_voxtral.sizes import check_config
 from wlk_voxtral_hf.checkpoint import CONFIG
 
@@ -58,10 +59,9 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
             name, needed=needed, available=available, device=device.type, remedy=remedy
         ) from error
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ModelNotFoundError(
-            f"{directory} could not be loaded as a Voxtral Realtime model: "
-            f"{' '.join(lines[:2]) or type(error).__name__}; convert or pull it again"
+            f"{directory} could not be loaded as a Voxtral Realtime model: {reason(error)}; "
+            "convert or pull it again"
         ) from error
     _check_complete(directory, loaded[1])
     return model.eval().requires_grad_(False)
@@ -73,14 +73,14 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
     mismatched = sorted(report["mismatched_keys"])
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        reason = f"it lacks {missing[0]}{more}"
+        fault = f"it lacks {missing[0]}{more}"
     elif mismatched:
         name, shape, expected = mismatched[0]
-        reason = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
+        fault = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
     else:
         return
     raise ModelNotFoundError(
-        f"{directory} is in the layout of transformers and could not be loaded: {reason}; "
+        f"{directory} is in the layout of transformers and could not be loaded: {fault}; "
         "pull the model again"
     )
 

@@ -36,7 +36,7 @@ _loading = threading.Lock()
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -53,8 +53,7 @@ def load(
 
     """
     device = choose_device(device)
-    name = model or str(spec.default_model)
-    directory = locate(name, spec=spec, bundled={DIGITS: BUNDLED}, cache_dir=cache_dir)
+    directory = locate(model, spec=spec, bundled={DIGITS: BUNDLED}, cache_dir=cache_dir)
     if not (directory / "model.bin").is_file():
         raise ModelNotFoundError(
             f"expected a CTranslate2 Whisper model (config.json, model.bin, tokenizer.json) "
@@ -62,14 +61,14 @@ def load(
             "ct2-transformers-converter --model DIR --output_dir OUT --copy_files "
             "tokenizer.json preprocessor_config.json"
         )
-    checkpoint = Checkpoint.read(directory, name=name)
+    checkpoint = Checkpoint.read(directory, name=model)
     compute_type = choose_compute_type(dtype, device=device, declared=checkpoint.dtype)
     if cpu_threads is None:
         cpu_threads = checkpoint.cpu_threads or 0
     heads = check_files(directory)
     whisper = _load_model(directory, device, compute_type, cpu_threads)
     engine = FasterWhisperEngine(whisper, checkpoint, heads)
-    logger.info("%s runs in %s on %s", name, whisper.model.compute_type, whisper.model.device)
+    logger.info("%s runs in %s on %s", model, whisper.model.compute_type, whisper.model.device)
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 

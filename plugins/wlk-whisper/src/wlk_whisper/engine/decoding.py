@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.logit_filters import LogitFilter
-    from wlk_whisper.engine.network import (
-        Decoder,
-        DecoderOutput,
-        Network,
-        Passes,
-        Rounding,
-    )
+    from wlk_whisper.engine.network import Decoder, DecoderOutput, Network, Passes, Rounding
 
 # Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops: the
 # text is decoded without earlier text, or the next window decodes the rest.

@@ -1,4 +1,4 @@
-"""WhisperEngine: a loaded network with what decoding needs, and the call of LocalAgreement."""
+"""WhisperEngine: a loaded network and all that decoding needs, and the call of LocalAgreement."""
 
 from __future__ import annotations
 
@@ -34,27 +34,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NO_SPEECH_THRESHOLD = 0.9  # a window whose probability of no speech is above it has no words
+NO_SPEECH_THRESHOLD = 0.9  # probability of no speech above which a window has no words
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
 
 
 @attrs.frozen(kw_only=True)
 class DecodingOptions:
-    """Options of one stream; they travel with each call and are not stored on the engine."""
+    """Options of one stream, passed with each call and never stored on the engine."""
 
     task: str = "transcribe"
     beam_size: int = 1
     context: AudioContext = "full"
-    keyterms: str = ""  #: text at the head of every prompt
+    keyterms: str = ""  #: text that begins every prompt
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class WhisperEngine:
     """
-    A loaded network with what decoding needs beside it; calls may come from any thread.
+    A loaded network and all that decoding needs; calls may come from any thread.
 
-    A transcript must not begin with *begin_suppress_tokens*; None means a blank and the end of
-    text.
+    A transcript never begins with *begin_suppress_tokens*; None means a space and end of text.
     """
 
     network: Network
@@ -68,7 +67,7 @@ class WhisperEngine:
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
-        # A hundred calls of the tokenizer, made once instead of at every tick.
+        # A hundred calls of the tokenizer, once instead of at every tick.
         tokens: tuple[int, ...] = self.tokenizer("en", "transcribe").non_speech_tokens
         return tokens
 
@@ -79,7 +78,7 @@ class WhisperEngine:
 
     def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
         """Return the answers of engine calls of several streams, each as alone."""
-        # A method, because the core takes calls together whose functions are equal.
+        # A method, because the core batches calls whose functions are equal.
         batch = self.network.new_batch() if len(calls) > 1 else None
         if batch is None:
             return [run_alone(self.network, call()) for call in calls]
@@ -91,8 +90,8 @@ class WhisperEngine:
         """
         Return the encoder output of *audio* in its window, its language, and the work counters.
 
-        Where *language* is None it is detected among those of the checkpoint, and its probability
-        precedes the counters.  An English-only model takes no pass for it.
+        If *language* is None, it is detected among those of the checkpoint, and its probability
+        precedes the counters.  An English-only model needs no pass for that.
         """
         mel_frames = window_mel_frames(len(audio), context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
@@ -123,9 +122,9 @@ class WhisperEngine:
             output.rounding.require_lead(logits[language] - logits[code])
         scores = np.array(list(logits.values()))
         probability = 1 / float(np.exp(scores - logits[language]).sum())
-        # In tenths, rounded down, so that the rounding of a common pass decides nothing: a
-        # probability moves by less than half of what the logits do.
-        probability = min(probability, 0.95)  # where no choice is close to the next tenth
+        # In tenths, rounded down, so that the rounding error of a batched pass decides nothing: a
+        # probability moves by less than half as much as the logits.
+        probability = min(probability, 0.95)  # 0.9 from here on, however it is rounded
         tenth = int(10 * probability) / 10
         output.rounding.require_lead(2 * min(probability - tenth, tenth + 0.1 - probability))
         return language, tenth
@@ -137,7 +136,7 @@ class WhisperEngine:
         )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
-        """Return the filter of tokens that the decoder may emit: no special ones, no notes."""
+        """Return the filter that keeps the decoder from special and from non-speech tokens."""
         first = self.begin_suppress_tokens
         if first is None:  # the defaults of openai/whisper
             first = (tokenizer.encode(" ")[0], tokenizer.eot)
@@ -163,8 +162,8 @@ class WhisperEngine:
         """
         Return the words of text *tokens* with the times of the alignment heads.
 
-        The text is decoded once more without timestamps between the words, because timestamps draw
-        the attention of the tokens after them.
+        The text is decoded again without timestamps between the words, because they would draw the
+        attention of the tokens after them.
         """
         first_row = len(tokenizer.sot_sequence)
         forced = [*tokenizer.sot_sequence, tokenizer.no_timestamps, *tokens, tokenizer.eot]
@@ -202,8 +201,8 @@ class WhisperEngine:
 
 
 def contains_no_speech(result: DecodingResult) -> bool:
-    """Return whether the window has no words because its probability of no speech is too high."""
-    # A probability moves by less than the logits that it comes from.
+    """Return whether the probability of no speech says that the window has no words."""
+    # A probability moves by less than the logits that it is computed from.
     result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
     return result.no_speech_prob > NO_SPEECH_THRESHOLD
 
@@ -217,7 +216,7 @@ def transcribe(
     language: str | None,
 ) -> Passes[Hypothesis]:
     """
-    Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, without state of other calls.
+    Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, independently of other calls.
 
     The text is decoded with timestamps, as in Whisper's training, and aligned in a second pass
     without them.  Words have times in seconds from the start of the audio and the mean probability

@@ -39,7 +39,7 @@ ENCODINGS = {51864: ("gpt2", 99), 51865: ("multilingual", 99), 51866: ("multilin
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str = "auto",
     dtype: str = "auto",

@@ -11,11 +11,7 @@ import numpy as np
 
 from wlk_core.frameworks.mlx import gelu
 from wlk_whisper.engine.features import silence_features
-from wlk_whisper.engine.network import (
-    MEL_FRAMES_PER_ENCODER_FRAME,
-    CrossKeysValues,
-    DecoderOutput,
-)
+from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues, DecoderOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

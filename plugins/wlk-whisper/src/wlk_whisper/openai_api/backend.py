@@ -24,7 +24,7 @@ _BUFFER_SECONDS = 8.0  # four ticks
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     base_url: str | None = None,
     api_key_env: str = "OPENAI_API_KEY",
@@ -40,12 +40,11 @@ def load(
         BackendUnavailable: the key is missing, or the network is switched off.
 
     """
-    name = model or str(spec.default_model)
-    endpoint = Endpoint.resolve(base_url, key_variable=api_key_env, model=name)
+    endpoint = Endpoint.resolve(base_url, key_variable=api_key_env, model=model)
     if endpoint.url.startswith("http:") and not endpoint.is_local:
         logger.warning("key and audio go to %s without encryption", endpoint.url)
-    client = ApiClient(endpoint, name, timeout_seconds=timeout_seconds, max_retries=max_retries)
-    logger.info("audio goes to %s, model %s", endpoint.url, name)
+    client = ApiClient(endpoint, model, timeout_seconds=timeout_seconds, max_retries=max_retries)
+    logger.info("audio goes to %s, model %s", endpoint.url, model)
     return LoadedBackend(spec, client, open_stream=_open_stream, warmup=_warm_up)
 
 

@@ -1,4 +1,4 @@
-"""Load Whisper in transformers' format, all of its weights or none, and run it on torch."""
+"""Load Whisper in transformers' format, complete or not at all, and run it on torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TIED_WEIGHT = "proj_out.weight"  # the token embedding, in every Whisper that Op
 
 def load(
     spec: BackendSpec,
-    model: str | None,
+    model: str,
     *,
     device: str = "auto",
     dtype: str = "auto",
@@ -83,8 +83,8 @@ def load_whisper(
     """
     Load the Whisper in *directory* on *device*, its weights as *dtype*.
 
-    Every parameter must be in the files and nothing else, because a model with random weights emits
-    text, too.
+    The files must hold every parameter and nothing else, because a model with random weights also
+    emits text.
 
     Raises:
         ModelNotFoundError: the directory contains no such model; the message gives the reason.
@@ -99,31 +99,33 @@ def load_whisper(
         device=device.type,
         remedy="choose a smaller model, or another device",
     )
+    path = directory / "config.json"
     try:
         config = WhisperConfig.from_dict(table)
-        # transformers has further names for the same sizes, and the last in the file counts: layers
-        # without end would be made before any weight is compared.
-        path = directory / "config.json"
+        # transformers has other names for the same sizes, and the last in the file counts: any
+        # number of layers could be built before a weight is compared.
         check_sizes(config.to_dict(), SIZES, tensors, path=path, remedy=REMEDY)
         with torch.device("meta"):  # modules without memory or random weights
             whisper = WhisperForConditionalGeneration(config)
-    # What transformers raises over a value of the wrong type or an unknown activation.
+    # As transformers raises for a value of the wrong type or an unknown activation.
     except (AttributeError, KeyError, StrictDataclassError, TypeError, ValueError) as error:
         raise ModelNotFoundError(
-            f"{directory / 'config.json'} does not describe a Whisper: {one_line(str(error))}; "
-            f"{REMEDY}"
+            f"{path} does not describe a Whisper: {one_line(str(error))}; {REMEDY}"
         ) from error
     try:
-        state = {name: tensor for path in files for name, tensor in load_file(path).items()}
-        placed = {name: tensor.to(device, dtype) for name, tensor in state.items()}
-        embedding = placed.get("model.decoder.embed_tokens.weight")
+        weights = {
+            name: tensor.to(device, dtype)
+            for path in files
+            for name, tensor in load_file(path).items()
+        }
+        embedding = weights.get("model.decoder.embed_tokens.weight")
         if embedding is not None:
-            placed.setdefault(TIED_WEIGHT, embedding)
-        whisper.load_state_dict(placed, assign=True)
+            weights.setdefault(TIED_WEIGHT, embedding)
+        whisper.load_state_dict(weights, assign=True)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise ModelNotFoundError(
-            f"the weights in {directory} do not fit its config.json: "
-            f"{' '.join(str(error).split())[:300]}; {REMEDY}"
+            f"the weights in {directory} do not fit its config.json: {one_line(str(error))}; "
+            f"{REMEDY}"
         ) from error
     whisper.train(mode=False)
     whisper.requires_grad_(False)

@@ -11,11 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wlk_core.frameworks.kv_pool import Packing
 from wlk_whisper.engine.features import silence_features
-from wlk_whisper.engine.network import (
-    MEL_FRAMES_PER_ENCODER_FRAME,
-    CrossKeysValues,
-    EncoderPass,
-)
+from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues, EncoderPass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
 
 _MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
-_LONG_APPEND = 1 << 20  # characters, whose base64 is decoded in another turn of the event loop
 _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"  # the client's event
@@ -113,10 +112,7 @@ class RealtimeProtocol:
                 return []
             kind, fields = self._parse(data)
             if kind == _APPEND:
-                if len(data) <= _LONG_APPEND:
-                    self._append(fields.get("audio"))
-                elif self._takes_more():
-                    self._audio.when_open(lambda: self._append(fields.get("audio")), waits=True)
+                self._append(fields.get("audio"))
                 return []
             return self._out(list(self._apply(kind, fields)))
         except WLKError as error:

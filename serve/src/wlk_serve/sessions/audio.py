@@ -152,24 +152,13 @@ class SessionAudio:
         if self.settings.encoding == "f32le":
             validate_audio(np.frombuffer(whole, np.float32))
         if samples and not self.is_ended:
-            self.when_open(partial(self._receive, whole))
+            self._when_open(partial(self._receive, whole))
             self._appended += samples
         self._rest = data[len(whole) :]
 
-    def when_open(self, action: Callable[[], object], *, waits: bool = False) -> None:
-        """Do *action* in a stream, now or, where it takes long, when others had their turn."""
-        if self.is_ended:
-            return  # another stream would be opened, and nothing would end it
-        if self.open_segment is None:
-            self._check_count()
-        elif not (waits or self._waiting):
-            action()
-            return
-        self._waiting.append(action)
-
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        self.when_open(lambda: self.segments[-1].stream.mark(name))
+        self._when_open(lambda: self.segments[-1].stream.mark(name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -269,6 +258,16 @@ class SessionAudio:
         for segment in self.segments:
             segment.stream.close()
         self.segments.clear()
+
+    def _when_open(self, action: Callable[[], object]) -> None:
+        if self.is_ended:
+            return  # another stream would be opened, and nothing would end it
+        if self.open_segment is None:
+            self._check_count()
+        elif not self._waiting:
+            action()
+            return
+        self._waiting.append(action)
 
     @property
     def _part_samples(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from functools import partial
 import json
 from types import SimpleNamespace
 
@@ -71,7 +72,7 @@ def open_session(card, open_stream, monkeypatch):
                 long_turns=LongTurns(),
             ),
             Opening(
-                make=RealtimeProtocol,
+                make=partial(RealtimeProtocol, config=default_config(card)),
                 card=card,
                 settings=default_config(card).stream_settings(),
                 is_resumable=is_resumable,

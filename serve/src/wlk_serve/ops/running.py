@@ -61,8 +61,7 @@ class RunningSessions:
 
     @contextmanager
     def entered(self, session: ClientSession | Upload, key_id: str = "") -> Iterator[None]:
-        """Count *session* while it runs; raises as `check`."""
-        self.check(key_id)
+        """Count *session*, which `check` let in, while it runs."""
         self._running[session] = key_id
         try:
             yield

@@ -56,7 +56,7 @@ def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
         config.load()
         loop = Mock(time=lambda: 0.0, create_task=run_nothing)
-        long_turns = LongTurns(lambda: loop.time())
+        long_turns = LongTurns(lambda: loop.time())  # noqa: PLW0108 -- tests set it
         connection = _WebSocket(config, ServerState(), {}, loop, long_turns=long_turns)
         transport = Mock(get_extra_info=lambda _name: None, is_closing=lambda: False)
         connection.connection_made(transport)

@@ -149,13 +149,7 @@ class Admission:
         return (key_id, session) if now < expires_at else None
 
     def check_site(self, headers: Mapping[str, str]) -> None:
-        """
-        Check the Host and the Origin in *headers*, by names in lower case.
-
-        Raises:
-            RequestError: 403 for a foreign one.
-
-        """
+        """Raise RequestError (403) for a foreign Host or Origin in *headers*, in lower case."""
         host, sites = headers.get("host", "").lower(), self.origins
         is_named = any(host == urlsplit(site).netloc for site in sites)
         if self.is_local and not is_named and not is_loopback(_hostname(host)):

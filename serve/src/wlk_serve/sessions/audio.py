@@ -62,13 +62,6 @@ class StreamSegment:
         """Whether nothing of it is handled any more."""
         return self.is_cleared and not self.commits
 
-    def count(self, event: Event) -> Event:
-        """Return *event* after the commit that it answers was counted."""
-        if isinstance(event, Endpoint) and event.reason in {"commit", "end"} and self.commits:
-            self.commits -= 1  # the end of the audio answers a commit that was made after it
-            return attrs.evolve(event, reason="commit")
-        return event
-
 
 class SessionAudio:
     """
@@ -95,8 +88,6 @@ class SessionAudio:
         self._rest = b""  # of a sample
         self._waiting: deque[Callable[[], object]] = deque()  # for the owner
 
-    # What protocols call.
-
     @property
     def seconds(self) -> float:
         """The length of the audio that was appended."""
@@ -119,13 +110,7 @@ class SessionAudio:
         return self.segments[-1] if self.segments and self.segments[-1].takes_audio else None
 
     def check_change(self) -> None:
-        """
-        Check that a change of the settings leaves room for the stream of the next audio.
-
-        Raises:
-            RequestError: too many streams are not finished.
-
-        """
+        """Raise RequestError where a change of the settings would need one stream too many."""
         if self.open_segment is not None:
             self._check_count()
 
@@ -197,8 +182,6 @@ class SessionAudio:
         self.is_ended = True
         self._end_segment()
 
-    # What the owner calls.
-
     @property
     def is_waiting(self) -> bool:
         """Whether something waits, for a stream with `settings` where there is no open segment."""
@@ -206,13 +189,8 @@ class SessionAudio:
 
     def open(self, stream: ServedStream) -> None:
         """Use *stream*."""
-        self.segments.append(
-            StreamSegment(
-                stream=stream,
-                settings=self.settings,
-                offset=self.samples / self.settings.rate,
-            )
-        )
+        offset = self.samples / self.settings.rate
+        self.segments.append(StreamSegment(stream=stream, settings=self.settings, offset=offset))
 
     def proceed(self) -> None:
         """Do what waits in the open segment, up to a second of audio; it waits on if it raises."""
@@ -308,7 +286,11 @@ class SessionAudio:
             if has_ended and not self.has_failed:
                 for _ in range(segment.commits):  # of audio without an utterance
                     yield Endpoint(event.audio_time, "commit", event.audio_time)
-            yield segment.count(event)
+            match event:
+                case Endpoint(reason="commit" | "end") if segment.commits:
+                    segment.commits -= 1  # the end of the audio answers a commit made after it
+                    event = attrs.evolve(event, reason="commit")
+            yield event
         if has_ended or segment.is_over:
             segment.stream.close()
             self.segments.remove(segment)

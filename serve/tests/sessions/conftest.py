@@ -57,20 +57,11 @@ def open_session(card, open_stream, monkeypatch):
     async def open_at_once(settings, _on_events):
         return open_stream(settings)
 
-    def open_session(
-        *,
-        open_stream=open_at_once,
-        on_over=lambda: None,
-        on_closed=lambda: None,
-        is_resumable=False,
-    ):
+    def open_session(*, open_stream=open_at_once, is_resumable=False, **calls):
+        service = SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream)
+        service.long_turns = LongTurns()
         return ClientSession(
-            SimpleNamespace(
-                card=card,
-                metrics=Metrics(),
-                open_stream=open_stream,
-                long_turns=LongTurns(),
-            ),
+            service,
             Opening(
                 make=partial(RealtimeProtocol, config=default_config(card)),
                 card=card,
@@ -80,8 +71,7 @@ def open_session(card, open_stream, monkeypatch):
             protocol="realtime",
             key_id="",
             limits=Limits(),
-            on_over=on_over,
-            on_closed=on_closed,
+            **{"on_over": list, "on_closed": list, **calls},  # which does nothing
         )
 
     return open_session

@@ -34,7 +34,7 @@ class RunningSessions:
         return len(self._running)
 
     def check(self, key_id: str = "") -> None:
-        """Raise RequestError where no other session can be taken yet; a new attempt can succeed."""
+        """Raise RequestError where the server is full or shuts down; a new attempt can succeed."""
         if self.is_draining:
             raise shutdown_error()
         if len(self._running) >= self._limits.max_sessions:

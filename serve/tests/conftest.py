@@ -61,8 +61,9 @@ def streams():
 
 
 @pytest.fixture
-def open_stream(streams):
-    """Return a function that opens a recording stream."""
+def open_stream(streams, monkeypatch):
+    """Return a function that opens a recording stream, which gets a second of audio at a time."""
+    monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
 
     def open_stream(config):
         streams.append(SilentStream(config))

@@ -55,8 +55,8 @@ def accepted():
     def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
         config.load()
-        loop = Mock(time=lambda: 0.0, create_task=run_nothing)
-        long_turns = LongTurns(lambda: loop.time())  # noqa: PLW0108 -- tests set it
+        loop = Mock(time=Mock(return_value=0.0), create_task=run_nothing)
+        long_turns = LongTurns(loop.time)
         connection = _WebSocket(config, ServerState(), {}, loop, long_turns=long_turns)
         transport = Mock(get_extra_info=lambda _name: None, is_closing=lambda: False)
         connection.connection_made(transport)
@@ -154,12 +154,12 @@ def test_the_rest_of_a_large_message_waits_for_its_turn(opened):
     size = (1 << 20) + 2
     opened.data_received(b"\x82\xff" + size.to_bytes(8) + bytes(4) + bytes(size - 2))
     with opened._long_turns.counted():
-        opened.loop.time = lambda: 1.0
+        opened.loop.time.return_value = 1.0
     opened.buffer_updated(1)
     opened.resume_writing()
     seconds, take, rest = opened.loop.call_later.call_args.args
     is_held = "pause_reading" == calls(opened)[-1]
-    opened.loop.time = lambda: 1.0 + seconds
+    opened.loop.time.return_value += seconds
     take(rest)
     is_read_again = "resume_reading" == calls(opened)[-1]
     opened.buffer_updated(1)

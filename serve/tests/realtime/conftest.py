@@ -45,9 +45,8 @@ class OpenedProtocol:
 
 
 @pytest.fixture
-def protocol(card, open_stream, monkeypatch):
+def protocol(card, open_stream):
     """Return the protocol of a session over streams that record their calls."""
-    monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
     return OpenedProtocol(card, open_stream)
 
 

@@ -50,9 +50,8 @@ async def turns():
 
 
 @pytest.fixture
-def open_session(card, open_stream, monkeypatch):
+def open_session(card, open_stream):
     """Return a function that opens a Realtime session over streams that record their calls."""
-    monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
 
     async def open_at_once(settings, _on_events):
         return open_stream(settings)

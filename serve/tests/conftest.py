@@ -17,6 +17,23 @@ from wlk_core.tokens import ASRToken
 from wlk_serve.models.card import ModelCard
 
 
+@attrs.define
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    now: float = 100.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    """Return a clock that stands still."""
+    return Clock()
+
+
 @pytest.fixture
 def spec():
     """Return a backend of two languages that takes prompts."""

@@ -107,7 +107,7 @@ class Server:
             ),
             WebSocketRoute("/{path:path}", self._refuse_socket),
         ]
-        handlers: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+        handlers: Mapping[Any, Callable[[Request, Any], Awaitable[Response]]] = {
             WLKError: self._refuse,
             HTTPException: self._refuse_address,
             Exception: self._refuse_unexpected,
@@ -192,15 +192,12 @@ class Server:
     async def _refuse(self, _request: Request, error: Exception) -> Response:
         return error_response(self._metrics.counted(error))
 
-    async def _refuse_address(self, request: Request, error: Exception) -> Response:
-        status, methods = 500, None
-        if isinstance(error, HTTPException):
-            status, methods = error.status_code, (error.headers or {}).get("Allow")
-        path = request.url.path
+    async def _refuse_address(self, request: Request, error: HTTPException) -> Response:
+        status, path = error.status_code, request.url.path
         message = f"{request.method} {path[:200]} is not served here"
         if path == _REALTIME:
             message += "; connect with a WebSocket, which a proxy must pass on"
-        elif methods is not None:
+        elif methods := (error.headers or {}).get("Allow"):
             message += f"; use {methods}"
         return await self._refuse(request, RequestError(message, status=status, code="unknown_url"))
 

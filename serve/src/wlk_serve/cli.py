@@ -18,7 +18,7 @@ import click
 from wlk_core.cli.options import pairs_option, translator_options
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
-from wlk_core.untrusted import printable_formatter
+from wlk_core.untrusted import is_loopback, printable_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +129,6 @@ def serve(
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
-    from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
     annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]] = {}
@@ -147,8 +146,7 @@ def serve(
             f"without keys the server listens on this machine only, not on {host}; "
             "put a key into a variable and name it with --api-key-env"
         )
-    root = click.get_current_context().find_root()
-    registry = root.obj or Registry()
+    registry = click.get_current_context().find_root().obj or Registry()
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )

@@ -67,14 +67,7 @@ class DueTimes:
 
 @attrs.define(eq=False, kw_only=True)
 class Attachment:
-    """
-    A session that a `Scheduler` steps; made by `Scheduler.attach`.
-
-    Audio goes to the session, and `notify` announces it::
-
-        session.receive(chunk)
-        attachment.notify()
-    """
+    """A session that a `Scheduler` steps; made by `Scheduler.attach`."""
 
     session: Stepped
     is_spare: bool
@@ -87,7 +80,7 @@ class Attachment:
 
     def notify(self) -> None:
         """
-        Announce audio, a commit or the end that the session has received.
+        Announce audio, a commit or the end, after the session has received it.
 
         From any thread, event loops included: it takes microseconds and never waits for a model.
         """

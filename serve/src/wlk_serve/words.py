@@ -81,14 +81,6 @@ def segment_record(line: TextLine) -> dict[str, Any]:
     }
 
 
-def span_record(tokens: Sequence[ASRToken]) -> dict[str, float]:
-    """Return start and end of *tokens* in seconds; empty for no tokens."""
-    if not tokens:
-        return {}
-    start, end = min(token.start for token in tokens), max(token.end for token in tokens)
-    return {"start": round_seconds(start), "end": round_seconds(end)}
-
-
 def logprob_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]] | None:
     """Return token, logprob and bytes of each; None where a backend reports no probability."""
     records = []

@@ -28,9 +28,7 @@ from wlk_serve.models.stream import StreamSettings
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
-CONFIG = StreamSettings(
-    encoding="s16le", rate=16_000, language="en", prompt=None, gate=None, leaves_out_pauses=False
-)
+CONFIG = StreamSettings(language="en", leaves_out_pauses=False)
 
 
 class ClosedProcessor:

@@ -79,10 +79,7 @@ def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
     backend, spec = digits
 
     async def opened(service):
-        config = StreamSettings(
-            encoding="s16le", rate=16_000, language=None, prompt=None, gate=None
-        )
-        stream = await service.open_stream(config, lambda _stream, _events: None)
+        stream = await service.open_stream(StreamSettings(), lambda _stream, _events: None)
         freed = weakref.ref(stream.session)
         stream.close()
         return stream, freed

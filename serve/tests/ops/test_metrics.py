@@ -12,22 +12,6 @@ from wlk_serve.errors import RequestError
 from wlk_serve.ops.metrics import Metrics, SessionFigures
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    now = 100.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    """Return a clock."""
-    return Clock()
-
-
 @pytest.fixture
 def metrics():
     """Return new metrics."""

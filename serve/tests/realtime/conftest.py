@@ -21,8 +21,9 @@ class OpenedProtocol:
 
     def __init__(self, card, open_stream):
         self._open_stream = open_stream
-        self.audio = SessionAudio(default_config(card).stream_settings())
-        self._protocol = RealtimeProtocol(self.audio, SessionInfo(id="0", card=card))
+        config, info = default_config(card), SessionInfo(id="0", card=card)
+        self.audio = SessionAudio(config.stream_settings())
+        self._protocol = RealtimeProtocol(self.audio, info, config=config)
         self.begin, self.end = self._protocol.begin, self._protocol.end
 
     def receive(self, data):

@@ -56,17 +56,6 @@ def text(words):
     return "".join(word.text for word in words).strip()
 
 
-@attrs.define
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    now: float = 100.0
-
-    def __call__(self):
-        """Return the time."""
-        return self.now
-
-
 @attrs.define(eq=False)
 class Consumer:
     """Collects the events of a session; `ended` is set by the End."""
@@ -85,12 +74,6 @@ class Consumer:
         """The committed text."""
         commits = [event for event in self.events if isinstance(event, Commit)]
         return "".join(token.text for event in commits for token in event.tokens)
-
-
-@pytest.fixture
-def clock():
-    """Return a clock that stands still."""
-    return Clock()
 
 
 @pytest.fixture

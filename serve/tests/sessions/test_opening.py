@@ -23,6 +23,15 @@ async def receive(session, queue, *messages):
         await session.receive(queue, message)
 
 
+async def opening(open_session, opener, *messages, **options):
+    """Begin a session that receives *messages*, and return when its stream is being opened."""
+    session = open_session(open_stream=opener.open_stream, **options)
+    queue = session.begin()
+    receiving = asyncio.create_task(receive(session, queue, *messages))
+    await turns()
+    return session, queue, receiving
+
+
 async def errors_of(queue):
     """Return the errors among the messages of a queue that is closed."""
     messages = []
@@ -35,10 +44,8 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, str
     """Messages after it wait for it."""
 
     async def run():
-        session = open_session(open_stream=opener.open_stream)
-        queue = session.begin()
-        receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND, APPEND, COMMIT))
-        await turns()
+        messages = (MANUAL, APPEND, APPEND, COMMIT)
+        session, _, receiving = await opening(open_session, opener, *messages)
         waits = session.audio.samples == 0 and not receiving.done()
         opener.begun[0].set_result(None)
         await receiving
@@ -78,10 +85,7 @@ def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
     """The end of a turn can change them; the stream with the old ones gets no audio."""
 
     async def run():
-        session = open_session(open_stream=opener.open_stream)
-        queue = session.begin()
-        receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
-        await turns()
+        session, _, receiving = await opening(open_session, opener, MANUAL, APPEND)
         session.audio.change(attrs.evolve(session.audio.settings, prompt="digits"))
         opener.begun[0].set_result(None)
         await turns()
@@ -99,10 +103,7 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_sessi
     """The session goes on, and the next audio tries again."""
 
     async def run():
-        session = open_session(open_stream=opener.open_stream)
-        queue = session.begin()
-        receiving = asyncio.create_task(receive(session, queue, APPEND, APPEND))
-        await turns()
+        session, queue, receiving = await opening(open_session, opener, APPEND, APPEND)
         opener.begun[0].set_exception(OptionError("the model takes no such prompt"))
         await turns()
         opener.begun[1].set_result(None)
@@ -125,10 +126,7 @@ def test_a_session_that_was_to_end_ends_although_its_stream_is_refused(open_sess
     """Its client waits for the end of the socket, and would wait until the idle limit."""
 
     async def run():
-        session = open_session(open_stream=opener.open_stream)
-        queue = session.begin()
-        receiving = asyncio.create_task(receive(session, queue, APPEND))
-        await turns()
+        session, _, receiving = await opening(open_session, opener, APPEND)
         session.audio.end()
         opener.begun[0].set_exception(OptionError("the model takes no such prompt"))
         await receiving
@@ -151,10 +149,7 @@ def test_a_stream_that_is_opened_too_late_is_closed(open_session, opener, stream
     """Its message is not applied: a client that resumes sends it again."""
 
     async def run():
-        session = open_session(open_stream=opener.open_stream, is_resumable=True)
-        queue = session.begin()
-        receiving = asyncio.create_task(receive(session, queue, APPEND))
-        await turns()
+        session, queue, receiving = await opening(open_session, opener, APPEND, is_resumable=True)
         interrupt(session, queue)
         opener.begun[0].set_result(None)
         await receiving

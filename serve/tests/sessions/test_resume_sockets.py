@@ -22,11 +22,7 @@ CHUNK = 3200  # bytes of 0.1 s
 FORMAT = {"type": "audio/pcm", "rate": 16_000}
 UPDATE = {
     "type": "session.update",
-    "session": {
-        "audio": {
-            "input": {"format": {"type": "audio/pcm", "rate": 16_000}, "turn_detection": None}
-        }
-    },
+    "session": {"audio": {"input": {"format": FORMAT, "turn_detection": None}}},
 }
 
 

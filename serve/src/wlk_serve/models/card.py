@@ -78,13 +78,7 @@ class ModelCard:
         return name in (self.name, f"{self.spec.name}/{self.name}")
 
     def check_name(self, name: object, *, param: str = "model") -> None:
-        """
-        Check that a client asks for this model.
-
-        Raises:
-            RequestError: it is another one (404), or not a string (400).
-
-        """
+        """Raise RequestError where *name* is another model (404), or not a string (400)."""
         if not isinstance(name, str) or not name:
             expected = f"as a string, for example {self.name!r}"
             raise invalid(param, expected, code="invalid_type")

@@ -151,13 +151,7 @@ class Service:
         self._closers.shutdown()
 
     def check_load(self) -> None:
-        """
-        Check that the sessions which run keep up.
-
-        Raises:
-            RequestError: their steps end too late; a new attempt can succeed.
-
-        """
+        """Raise RequestError while steps of sessions end too late; a new attempt can succeed."""
         if (lateness := self._scheduler.lateness) > _MAX_LATENESS:
             raise RequestError(
                 f"the sessions that run are {lateness:.1f} s late; try again later",

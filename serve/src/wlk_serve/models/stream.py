@@ -106,13 +106,7 @@ class ServedStream:
             self._close_later(self.release)
 
     def release(self) -> None:
-        """
-        Close every part after the step that runs, each one although another one raises.
-
-        Raises:
-            Exception: what a part raised.
-
-        """
+        """Close every part after the step that runs; what one raises is raised after the others."""
         self._is_closed = True
         try:
             self.parts.close()

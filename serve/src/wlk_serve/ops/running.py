@@ -34,13 +34,7 @@ class RunningSessions:
         return len(self._running)
 
     def check(self, key_id: str = "") -> None:
-        """
-        Check that another session of a client can be taken.
-
-        Raises:
-            RequestError: the server is full or shuts down; a new attempt can succeed.
-
-        """
+        """Raise RequestError where the server is full or shuts down; a new attempt can succeed."""
         if self.is_draining:
             raise shutdown_error()
         if len(self._running) >= self._limits.max_sessions:
@@ -61,8 +55,7 @@ class RunningSessions:
 
     @contextmanager
     def entered(self, session: ClientSession | Upload, key_id: str = "") -> Iterator[None]:
-        """Count *session* while it runs; raises as `check`."""
-        self.check(key_id)
+        """Count *session*, which `check` let in, while it runs."""
         self._running[session] = key_id
         try:
             yield

@@ -14,7 +14,6 @@ from wlk_serve.words import (
     detected_languages,
     logprob_records,
     segment_record,
-    span_record,
     word_records,
 )
 
@@ -185,7 +184,10 @@ class Conversation:
         return {"type": f"{_TRANSCRIPTION}.{kind}", **identity, **fields}
 
     def _details(self, tokens: Sequence[ASRToken]) -> Message:
-        details: Message = {"words": word_records(tokens), **span_record(tokens)}
+        details: Message = {"words": word_records(tokens)}
+        if tokens:
+            details["start"] = round_seconds(min(token.start for token in tokens))
+            details["end"] = round_seconds(max(token.end for token in tokens))
         if self.has_logprobs:
             details["logprobs"] = logprob_records(tokens)
         return details

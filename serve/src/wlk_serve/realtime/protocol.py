@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 import itertools
-from itertools import takewhile
 import reprlib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -25,14 +24,7 @@ from wlk_core.session.events import (
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error, converted, invalid
-from wlk_serve.realtime.config import (
-    HYPOTHESIS,
-    LOGPROBS,
-    MARKS,
-    RealtimeConfig,
-    default_config,
-    update_config,
-)
+from wlk_serve.realtime.config import HYPOTHESIS, LOGPROBS, MARKS, RealtimeConfig, update_config
 from wlk_serve.realtime.items import Conversation
 from wlk_serve.sessions.audio import SAMPLE_BYTES, SegmentEnd
 
@@ -44,7 +36,6 @@ if TYPE_CHECKING:
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
 
 _MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
-_LONG_APPEND = 1 << 20  # characters, whose base64 is decoded in another turn of the event loop
 _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"  # the client's event
@@ -60,24 +51,18 @@ class RealtimeProtocol:
     Args:
         audio: takes what the client appends.
         info: the session.
-        config: the configuration at the beginning, None for the default.
+        config: the configuration at the beginning.
 
     """
 
     replaceable: ClassVar[Collection[str | None]] = {HYPOTHESIS}
 
-    def __init__(
-        self,
-        audio: SessionAudio,
-        info: SessionInfo,
-        *,
-        config: RealtimeConfig | None = None,
-    ) -> None:
+    def __init__(self, audio: SessionAudio, info: SessionInfo, *, config: RealtimeConfig) -> None:
         self._audio = audio
         self._info = info
         self._card = info.card
         self._event_numbers = itertools.count(1)
-        self._config = default_config(info.card) if config is None else config
+        self._config = config
         self._items = Conversation(info.id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
@@ -113,10 +98,7 @@ class RealtimeProtocol:
                 return []
             kind, fields = self._parse(data)
             if kind == _APPEND:
-                if len(data) <= _LONG_APPEND:
-                    self._append(fields.get("audio"))
-                elif self._takes_more():
-                    self._audio.when_open(lambda: self._append(fields.get("audio")), waits=True)
+                self._append(fields.get("audio"))
                 return []
             return self._out(list(self._apply(kind, fields)))
         except WLKError as error:
@@ -196,7 +178,10 @@ class RealtimeProtocol:
                 self._check_commit()
                 yield from self._commit()
             case "input_audio_buffer.clear":
-                self._clear()
+                self._committed = self._audio.samples
+                self._audio.clear()
+                if not self._audio.segments:
+                    self._items.clear()
                 yield {"type": "input_audio_buffer.cleared"}
             case _ if kind == _MARK and MARKS in self._config.include:
                 self._audio.mark(converted(fields.get("id"), _MarkId, "id"))
@@ -251,12 +236,6 @@ class RealtimeProtocol:
         if segment is None:  # a change ended its stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
-
-    def _clear(self) -> None:
-        self._committed = self._audio.samples
-        self._audio.clear()
-        if not self._audio.segments:
-            self._items.clear()
 
     def _end(self) -> Iterator[Message]:
         was_over = self._audio.is_over
@@ -313,7 +292,7 @@ class RealtimeProtocol:
 
     def _begin_commits(self) -> Iterator[Message]:
         """Begin the items of commits before the next segment with voice activity detection."""
-        ungated = takewhile(lambda segment: segment.settings.gate is None, self._audio.segments)
+        ungated = itertools.takewhile(lambda s: s.settings.gate is None, self._audio.segments)
         segments = [None, *ungated]
         while self._commits and self._commits[0][0] in segments:
             yield from self._items.commit(self._commits.popleft()[1])

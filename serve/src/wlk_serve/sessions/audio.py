@@ -62,13 +62,6 @@ class StreamSegment:
         """Whether nothing of it is handled any more."""
         return self.is_cleared and not self.commits
 
-    def count(self, event: Event) -> Event:
-        """Return *event* after the commit that it answers was counted."""
-        if isinstance(event, Endpoint) and event.reason in {"commit", "end"} and self.commits:
-            self.commits -= 1  # the end of the audio answers a commit that was made after it
-            return attrs.evolve(event, reason="commit")
-        return event
-
 
 class SessionAudio:
     """
@@ -95,8 +88,6 @@ class SessionAudio:
         self._rest = b""  # of a sample
         self._waiting: deque[Callable[[], object]] = deque()  # for the owner
 
-    # What protocols call.
-
     @property
     def seconds(self) -> float:
         """The length of the audio that was appended."""
@@ -119,13 +110,7 @@ class SessionAudio:
         return self.segments[-1] if self.segments and self.segments[-1].takes_audio else None
 
     def check_change(self) -> None:
-        """
-        Check that a change of the settings leaves room for the stream of the next audio.
-
-        Raises:
-            RequestError: too many streams are not finished.
-
-        """
+        """Raise RequestError where a change of the settings would need one stream too many."""
         if self.open_segment is not None:
             self._check_count()
 
@@ -152,24 +137,13 @@ class SessionAudio:
         if self.settings.encoding == "f32le":
             validate_audio(np.frombuffer(whole, np.float32))
         if samples and not self.is_ended:
-            self.when_open(partial(self._receive, whole))
+            self._when_open(partial(self._receive, whole))
             self._appended += samples
         self._rest = data[len(whole) :]
 
-    def when_open(self, action: Callable[[], object], *, waits: bool = False) -> None:
-        """Do *action* in a stream, now or, where it takes long, when others had their turn."""
-        if self.is_ended:
-            return  # another stream would be opened, and nothing would end it
-        if self.open_segment is None:
-            self._check_count()
-        elif not (waits or self._waiting):
-            action()
-            return
-        self._waiting.append(action)
-
     def mark(self, name: str) -> None:
         """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
-        self.when_open(lambda: self.segments[-1].stream.mark(name))
+        self._when_open(lambda: self.segments[-1].stream.mark(name))
 
     def commit(self) -> StreamSegment | None:
         """
@@ -208,8 +182,6 @@ class SessionAudio:
         self.is_ended = True
         self._end_segment()
 
-    # What the owner calls.
-
     @property
     def is_waiting(self) -> bool:
         """Whether something waits, for a stream with `settings` where there is no open segment."""
@@ -217,13 +189,8 @@ class SessionAudio:
 
     def open(self, stream: ServedStream) -> None:
         """Use *stream*."""
-        self.segments.append(
-            StreamSegment(
-                stream=stream,
-                settings=self.settings,
-                offset=self.samples / self.settings.rate,
-            )
-        )
+        offset = self.samples / self.settings.rate
+        self.segments.append(StreamSegment(stream=stream, settings=self.settings, offset=offset))
 
     def proceed(self) -> None:
         """Do what waits in the open segment, up to a second of audio; it waits on if it raises."""
@@ -270,6 +237,16 @@ class SessionAudio:
             segment.stream.close()
         self.segments.clear()
 
+    def _when_open(self, action: Callable[[], object]) -> None:
+        if self.is_ended:
+            return  # another stream would be opened, and nothing would end it
+        if self.open_segment is None:
+            self._check_count()
+        elif not self._waiting:
+            action()
+            return
+        self._waiting.append(action)
+
     @property
     def _part_samples(self) -> int:
         return round(_PART_SECONDS * self.settings.rate)
@@ -309,7 +286,11 @@ class SessionAudio:
             if has_ended and not self.has_failed:
                 for _ in range(segment.commits):  # of audio without an utterance
                     yield Endpoint(event.audio_time, "commit", event.audio_time)
-            yield segment.count(event)
+            match event:
+                case Endpoint(reason="commit" | "end") if segment.commits:
+                    segment.commits -= 1  # the end of the audio answers a commit made after it
+                    event = attrs.evolve(event, reason="commit")
+            yield event
         if has_ended or segment.is_over:
             segment.stream.close()
             self.segments.remove(segment)

@@ -113,7 +113,18 @@ class ResumeLog:
 
     def number(self, messages: Iterable[Message]) -> list[Encoded]:
         """Return *messages* with their numbers, and keep them."""
-        return [self._keep(message) for message in messages]
+        numbered = []
+        for message in messages:
+            self._last += 1
+            kind, text = encoded({**message, "wlk_seq": self._last})
+            numbered.append((kind, text))
+            if kind not in self._replaceable:
+                self._kept.append((self._last, (kind, text)))
+                self.characters += len(text)
+            while self.characters > _MAX_KEPT_CHARACTERS:
+                self._kept_after, (_, dropped) = self._kept.popleft()
+                self.characters -= len(dropped)
+        return numbered
 
     def acknowledge(self, samples: int, rate: int) -> list[Message]:
         """
@@ -148,17 +159,6 @@ class ResumeLog:
         }
         missed = (message for number, message in self._kept if number > last)
         return [encoded(resumed), *missed]
-
-    def _keep(self, message: Message) -> Encoded:
-        self._last += 1
-        kind, text = encoded({**message, "wlk_seq": self._last})
-        if kind not in self._replaceable:
-            self._kept.append((self._last, (kind, text)))
-            self.characters += len(text)
-        while self.characters > _MAX_KEPT_CHARACTERS:
-            self._kept_after, (_, dropped) = self._kept.popleft()
-            self.characters -= len(dropped)
-        return kind, text
 
 
 def resume_expired(message: str) -> RequestError:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
-    from wlk_serve.errors import RequestError
     from wlk_serve.http.admission import Admission, Limits
     from wlk_serve.models.service import Service
     from wlk_serve.ops.running import RunningSessions
@@ -56,7 +55,13 @@ class SessionSockets:
                 return
             session = self._opened(route.protocol, opening, key_id)
         except WLKError as error:
-            await _refuse(socket, route, self._service.metrics.counted(error))
+            answer = route.refuse(self._service.metrics.counted(error))
+            if not isinstance(answer, CloseSocket):
+                await socket.send_denial_response(answer)
+                return
+            if answer.message is not None:
+                await socket.accept()
+            await _close(socket, answer.code, answer.message)
             return
         await self._serve_new(socket, session, opening.subprotocol)
 
@@ -145,16 +150,6 @@ class _TcpSocket:
         async with asyncio.timeout(_LINGER_SECONDS):
             while await self._reader.read(1 << 16):
                 pass
-
-
-async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) -> None:
-    answer = route.refuse(error)
-    if not isinstance(answer, CloseSocket):
-        await socket.send_denial_response(answer)
-        return
-    if answer.message is not None:
-        await socket.accept()
-    await _close(socket, answer.code, answer.message)
 
 
 async def serve_session(

@@ -18,8 +18,6 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
 DAMAGED_AUDIO = "invalid_audio"  #: code of the error, after which no more can be decoded
 
 WEBM_START = b"\x1aE\xdf\xa3"  #: the first bytes of a WebM recording
@@ -147,7 +145,9 @@ class WebmDecoder:
         frames = self._codec.decode(av.Packet(block[width + 3 :]))
         self._samples += sum(frame.samples for frame in frames)
         resampled = [self._resampler.push(frame.to_ndarray().mean(axis=0)) for frame in frames]
-        return silence + b"".join(map(_as_pcm, resampled))
+        samples = np.concatenate([np.empty(0, np.float32), *resampled]) * 32_768
+        pcm: bytes = np.clip(np.rint(samples), -32_768, 32_767).astype("<i2").tobytes()
+        return silence + pcm
 
     def _gap(self, time: float) -> bytes:
         """Return silence up to the *time* of a block, in seconds of the recording."""
@@ -159,10 +159,6 @@ class WebmDecoder:
             return b""
         self._samples += round(missing * _OPUS_RATE)
         return bytes(2 * round(missing * SAMPLE_RATE))
-
-
-def _as_pcm(samples: NDArray[np.float32]) -> bytes:
-    return np.clip(np.rint(samples * 32_768), -32_768, 32_767).astype("<i2").tobytes()
 
 
 def _element_header(data: bytearray) -> tuple[int, int, int] | None:

@@ -79,13 +79,7 @@ async def transcribe_body(
     uploading: AbstractContextManager[Upload],
     route: RecordingRoute,
 ) -> Response:
-    """
-    Answer a request whose body is a recording; the arguments are those of `transcribe_upload`.
-
-    Raises:
-        WLKError: the request is refused, or it failed.
-
-    """
+    """Answer a request whose body is a recording; the arguments are as of `transcribe_upload`."""
     with uploading as upload, SpooledTemporaryFile(max_size=_MEMORY_BYTES) as spooled:
         request, answer = route.open(Handshake.of(http_request, service.card))
         file = cast("BinaryIO", spooled)
@@ -137,7 +131,7 @@ async def _events(
             yield await asyncio.to_thread(lambda: _written([transcript.done()]))  # all words again
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
             answer = upload.figures.metrics.counted(error)
-            upload.note(answer)
+            upload.failure = answer
             yield _written([{"error": answer.record()}])  # which OpenAI's SDK raises
 
 
@@ -157,7 +151,7 @@ class Upload:
     ) -> None:
         self.limits = limits
         self._ended, self._closed = asyncio.Event(), asyncio.Event()
-        self._outcome = "left"  # a status, for the log
+        self.failure: RequestError | None = None  #: that was an event, because a status was sent
         self.figures = SessionFigures(
             metrics=metrics,
             protocol=protocol,
@@ -182,13 +176,7 @@ class Upload:
         return await _first(work, _shut_down(self._closed), _left(request))
 
     def use_audio(self, seconds: float) -> None:
-        """
-        Count decoded audio; may be called from any thread.
-
-        Raises:
-            RequestError: the recording is too long (413).
-
-        """
+        """Count decoded audio in any thread; raise RequestError (413) for too long a recording."""
         max_seconds = self.limits.max_audio_seconds
         if self.figures.audio_seconds + seconds > max_seconds:
             raise RequestError(
@@ -199,17 +187,13 @@ class Upload:
             )
         self.figures.add_audio(seconds)
 
-    def note(self, error: BaseException | None) -> None:
-        """Remember the status of the answer; a task that is cancelled has no client any more."""
-        if isinstance(error, Exception):
-            self._outcome = str(as_request_error(error).status)
-        elif error is None and self._outcome == "left":
-            self._outcome = "200"
-
     def finish(self, error: BaseException | None) -> None:
-        """Log the line of the request, which ends because of *error*."""
-        self.note(error)
-        self.figures.finish(self._outcome)
+        """Log the line of the request, which ends because of *error*, with the status or "left"."""
+        error = self.failure or error
+        outcome = "200" if error is None else "left"  # of a task that is cancelled
+        if isinstance(error, Exception):
+            outcome = str(as_request_error(error).status)
+        self.figures.finish(outcome)
 
 
 async def _first(*works: Awaitable[T]) -> T:

@@ -131,15 +131,15 @@ class Resampler:
             return samples
         graph = self._graph or self._open()
         self._samples_in += len(samples)
-        frames = []
+        ready = [_NO_AUDIO]
         # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
         for first in range(0, len(samples), self.rate):
             piece = np.ascontiguousarray(samples[first : first + self.rate]).reshape(1, -1)
             frame = self._frame_type.from_ndarray(piece, format="flt", layout="mono")
             frame.sample_rate = self.rate
             graph.push(frame)
-            frames += _pulled(graph)
-        return self._joined(frames)
+            ready += self._pulled(graph)
+        return np.concatenate(ready)
 
     def flush(self) -> NDArray[np.float32]:
         """Return the samples held back; the next push begins a new stream."""
@@ -150,7 +150,7 @@ class Resampler:
         # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
         # difference of two neighbours is inaudible.
         self._graph.push(None)
-        rest = self._joined(_pulled(self._graph))[:due]
+        rest: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *self._pulled(self._graph)])[:due]
         if len(rest) < due:
             rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
         self._samples_in = self._samples_out = 0
@@ -172,19 +172,12 @@ class Resampler:
         ).configure()
         return graph
 
-    def _joined(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
-        pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
-        samples: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *pieces])
-        self._samples_out += len(samples)
-        return samples
-
-
-def _pulled(graph: Graph) -> list[AudioFrame]:
-    frames = []
-    with suppress(BlockingIOError, EOFError):  # no more now, or at all
-        while True:
-            frames.append(cast("AudioFrame", graph.pull()))
-    return frames
+    def _pulled(self, graph: Graph) -> Iterator[NDArray[np.float32]]:
+        with suppress(BlockingIOError, EOFError):  # no more now, or at all
+            while True:
+                samples = to_float32(cast("AudioFrame", graph.pull()).to_ndarray().reshape(-1))
+                self._samples_out += len(samples)
+                yield samples
 
 
 class Chunker:

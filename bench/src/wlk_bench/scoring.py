@@ -9,7 +9,7 @@ import attrs
 from wlk_bench.metrics.alignment import align_words
 from wlk_bench.metrics.emitted import committed_words, screens, transcript
 from wlk_bench.metrics.error_rate import ErrorCounts, character_edits, word_edits
-from wlk_bench.metrics.lagging import Lagging, long_yaal, source_laal
+from wlk_bench.metrics.lagging import long_yaal, source_laal
 from wlk_bench.metrics.normalise import normaliser, unit_of
 from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
 from wlk_bench.metrics.timing import (
@@ -60,8 +60,8 @@ class SampleScore:
     first_commit: Delay | None
     first_display: Delay | None
     finalisation: Delay | None
-    laal: Lagging | None
-    long_yaal: tuple[Lagging, ...]
+    laal: Delay | None
+    long_yaal: tuple[Delay, ...]
     erasure: Erasure
     hold_back: tuple[float, ...]
     word_times: TimeErrors
@@ -76,7 +76,7 @@ class SampleScore:
             "id": self.id,
             "audio_seconds": self.audio_seconds,
             "busy_seconds": self.time.busy_seconds,
-            "rtf": self.time.rtf,
+            "rtf": self.time.busy_seconds / self.audio_seconds if self.audio_seconds else None,
             "wer": self.words.rate,
             "cer": self.characters.rate,
             "wer_raw": self.words_raw.rate,

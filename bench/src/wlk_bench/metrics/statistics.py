@@ -46,9 +46,11 @@ class Distribution:
 
     @classmethod
     def figures(cls, values: Iterable[float], *names: str) -> dict[str, float] | None:
-        """Return the figures of *names* alone."""
-        found = cls.of(values)
-        return None if found is None else {name: getattr(found, name) for name in names}
+        """Return the figures of *names* alone, all without names; None for no values."""
+        if (found := cls.of(values)) is None:
+            return None
+        every = attrs.asdict(found)
+        return {name: every[name] for name in names or every}
 
 
 @attrs.frozen
@@ -81,13 +83,11 @@ def ratio_interval(blocks: Sequence[tuple[float, float]]) -> Interval | None:
     the upper end is then the binomial one (Clopper & Pearson), for independent words.  The interval
     is None for fewer than two blocks or a denominator of 0.
     """
-    counts = np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
-    if len(counts) < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
-        return None
-    if counts[:, 0].sum() == 0:
-        return Interval(0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum())))
-    sums = _drawn(len(counts)) @ counts
-    return _interval(sums[:, 0] / np.maximum(sums[:, 1], 1.0))
+    counts = _counts(blocks)
+    interval = _resampled(counts)
+    if interval is None or counts[:, 0].any():
+        return interval
+    return Interval(0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum())))
 
 
 def pooled_rate(blocks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
@@ -108,29 +108,28 @@ def paired_difference(
 
     The difference is None for fewer than two blocks.
     """
-    a = np.asarray(blocks_a, dtype=np.float64).reshape(-1, 2)
-    b = np.asarray(blocks_b, dtype=np.float64).reshape(-1, 2)
-    if len(a) < 2 or a[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
+    a, b = _counts(blocks_a), _counts(blocks_b)
+    counts = np.column_stack([b[:, 0] - a[:, 0], a[:, 1]])
+    interval = _resampled(counts)
+    if interval is None:
         return None
-    draws = _drawn(len(a))
-    lengths = np.maximum(draws @ a[:, 1], 1.0)
-    differences = (draws @ (b[:, 0] - a[:, 0])) / lengths
-    return PairedDifference(
-        difference=float((b[:, 0].sum() - a[:, 0].sum()) / a[:, 1].sum()),
-        interval=_interval(differences),
-    )
+    errors, length = counts.sum(axis=0)
+    return PairedDifference(difference=float(errors / length), interval=interval)
 
 
-def _drawn(blocks: int) -> NDArray[np.float64]:
-    """Return the number of times each block is drawn in each resample."""
+def _counts(blocks: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
+    return np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
+
+
+def _resampled(counts: NDArray[np.float64]) -> Interval | None:
+    """Return the interval of the ratio of the two columns, over blocks drawn by their rows."""
+    blocks = len(counts)
+    if blocks < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
+        return None
     rng = np.random.default_rng(_SEED)
-    shares = np.full(blocks, 1.0 / blocks)
-    return rng.multinomial(blocks, shares, size=RESAMPLES).astype(np.float64)
-
-
-def _interval(values: NDArray[np.float64]) -> Interval:
+    sums = rng.multinomial(blocks, np.full(blocks, 1.0 / blocks), size=RESAMPLES) @ counts
     outside = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(values, [outside, 100 - outside])
+    low, high = np.percentile(sums[:, 0] / np.maximum(sums[:, 1], 1.0), [outside, 100 - outside])
     return Interval(float(low), float(high))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -12,11 +12,11 @@ from wlk_bench.events import Commit
 from wlk_bench.metrics.emitted import screens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wlk_bench.events import EventLog
     from wlk_bench.metrics.alignment import WordAlignment
-    from wlk_bench.metrics.emitted import EmittedWord
+    from wlk_bench.metrics.emitted import EmittedWord, Screen
     from wlk_bench.reference import Reference
 
 COLLARS = (0.05, 0.1, 0.2)  #: seconds within which a boundary counts as correct
@@ -28,11 +28,11 @@ class Delay:
     Seconds of delay, computation-unaware and computation-aware.
 
     Unaware counts the audio given by then.  Aware counts time on the clock, including the work and
-    the waiting for earlier work.
+    the waiting for earlier work; an average is None where no word counts on that clock.
     """
 
     unaware: float
-    aware: float
+    aware: float | None
 
 
 def word_delays(
@@ -43,26 +43,17 @@ def word_delays(
 
     Only words aligned as equal count; their share of all words is the coverage.
     """
-    return tuple(
-        _since(reference.words[i].end, words[j].audio_time, words[j].wall)
-        for i, j in alignment.equal
-    )
+    return tuple(_since(reference.words[i].end, words[j]) for i, j in alignment.equal)
 
 
 def first_commit(reference: Reference, log: EventLog) -> Delay | None:
     """Return the time from the true start of the first word to the first committed text."""
-    first = next((commit for commit in log.of(Commit) if commit.tokens), None)
-    if first is None or not reference.words:
-        return None
-    return _since(reference.words[0].start, first.audio_time, first.wall)
+    return _since_first_word(reference, (each for each in log.of(Commit) if each.tokens))
 
 
 def first_display(reference: Reference, log: EventLog) -> Delay | None:
     """Return the time from the true start of the first word to the first text on the screen."""
-    first = next((screen for screen in screens(log) if screen.tail), None)
-    if first is None or not reference.words:
-        return None
-    return _since(reference.words[0].start, first.audio_time, first.wall)
+    return _since_first_word(reference, (each for each in screens(log) if each.tail))
 
 
 def finalisation(reference: Reference, log: EventLog) -> Delay | None:
@@ -75,11 +66,16 @@ def finalisation(reference: Reference, log: EventLog) -> Delay | None:
     if not commits:
         return None
     end = reference.words[-1].end if reference.words else log.header.audio_seconds
-    return _since(end, commits[-1].audio_time, commits[-1].wall)
+    return _since(end, commits[-1])
 
 
-def _since(time: float, audio_time: float, wall: float) -> Delay:
-    return Delay(audio_time - time, wall - time)
+def _since_first_word(reference: Reference, shown: Iterator[Commit | Screen]) -> Delay | None:
+    first = next(shown, None)
+    return None if first is None or not reference.words else _since(reference.words[0].start, first)
+
+
+def _since(time: float, emitted: EmittedWord | Commit | Screen) -> Delay:
+    return Delay(emitted.audio_time - time, emitted.wall - time)
 
 
 @attrs.frozen(kw_only=True)
@@ -95,16 +91,6 @@ class TimeErrors:
     backsteps: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class BoundaryError:
-    """Errors of one kind of boundary: bias is the mean, the others are of absolute values."""
-
-    bias: float
-    median: float
-    p90: float
-    within: dict[str, float]  #: share of boundaries within each collar, by its milliseconds
-
-
 def time_errors(
     reference: Reference, words: Sequence[EmittedWord], alignment: WordAlignment
 ) -> TimeErrors:
@@ -117,24 +103,15 @@ def time_errors(
     )
 
 
-def boundary_error(errors: Iterable[float]) -> BoundaryError | None:
-    """Describe signed errors; None for no errors."""
-    signed = np.array(list(errors))
-    if not len(signed):
-        return None
-    size = np.abs(signed)
-    return BoundaryError(
-        bias=float(signed.mean()),
-        median=float(np.median(size)),
-        p90=float(np.percentile(size, 90)),
-        within={
+def boundary_error(errors: Sequence[float]) -> dict[str, Any]:
+    """Describe signed errors, one at least: bias is the mean, the others are of absolute values."""
+    size = np.abs(errors)
+    return {
+        "bias": float(np.mean(errors)),
+        "median": float(np.median(size)),
+        "p90": float(np.percentile(size, 90)),
+        "within": {
             f"{round(1000 * collar)} ms": float(np.mean(size <= collar + 1e-9))
             for collar in COLLARS
         },
-    )
-
-
-def shift(starts: Iterable[float], ends: Iterable[float]) -> float | None:
-    """Return the accumulated average shift (AAS): the mean absolute error over all boundaries."""
-    size = np.abs(np.array([*starts, *ends]))
-    return float(size.mean()) if len(size) else None
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,11 +14,6 @@ from wlk_bench.metrics.normalise import NORMALISERS
 from wlk_bench.options import output_option
 from wlk_bench.report import comparison_rows, grid, print_table, rows, title
 from wlk_core.cli.options import pairs_option
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wlk_bench.runner import Progress
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,8 +97,10 @@ def run(
     dataset = load_dataset(data, mode=mode, limit=limit, reports_pauses=pauses)
     config, spec = prepare(dataset, backend, options=options, **conditions)
     result = run_benchmark(
-        dataset, config, lambda: load(config, spec), output, observe=_progress(sys.stderr.isatty())
+        dataset, config, lambda: load(config, spec), output, observe=_show_progress
     )
+    if sys.stderr.isatty():
+        click.echo(err=True)
     print_table(grid(title(result), rows(result)))
 
 
@@ -156,15 +153,9 @@ def selftest() -> None:
         click.get_current_context().exit(1)
 
 
-def _progress(is_terminal: bool) -> Callable[[Progress], None]:  # noqa: FBT001 -- one claim
-    def show(progress: Progress) -> None:
-        wer = "-" if progress.wer is None else f"{100 * progress.wer:.2f} %"
-        rtf = "-" if progress.rtf is None else f"{progress.rtf:.3f}"
-        end = "\n" if progress.done == progress.total else ""
-        line = f"{progress.done}/{progress.total}  WER {wer}  RTF {rtf}  {progress.sample}"
-        click.echo(f"\r\x1b[K{line}{end}", err=True, nl=False)
-
-    return show if is_terminal else lambda _progress: None
+def _show_progress(line: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
 def _short(value: Any) -> str:

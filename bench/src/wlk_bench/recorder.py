@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+import sys
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, cast
 
@@ -89,25 +90,17 @@ def record_stream(
 
     """
     recording = _Recording(processor, clock or Clock())
+    samples = sys.maxsize if chunk_seconds is None else max(1, round(chunk_seconds * SAMPLE_RATE))
     for is_pause, stretch in groupby(audio, lambda item: isinstance(item, Pause)):
         if is_pause:
             for pause in cast("Iterator[Pause]", stretch):
                 yield from recording.pause(pause.seconds)
             continue
-        for chunk in _chunks(cast("Iterator[NDArray[np.float32]]", stretch), chunk_seconds):
+        for chunk in rechunk(cast("Iterator[NDArray[np.float32]]", stretch), samples):
             yield from recording.take(chunk)
     yield from recording.call("finish", processor.finish)
     yield from recording.show()
     yield End(audio_time=recording.audio_time, wall=recording.clock.now)
-
-
-def _chunks(
-    pieces: Iterator[NDArray[np.float32]], chunk_seconds: float | None
-) -> Iterator[NDArray[np.float32]]:
-    if chunk_seconds is not None:
-        return rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE)))
-    whole = list(pieces)
-    return rechunk(whole, max(1, sum(map(len, whole))))
 
 
 @attrs.define
@@ -148,12 +141,11 @@ class _Recording:
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
         """Make an exclusive call with its retries; yield each attempt, and the text."""
         for retries_left in reversed(range(1 + MAX_RETRIES)):
-            emission, failure = None, None
             before, wall, began = self.processor.stats, self.clock.now, self.clock.timer()
             try:
-                emission = call()
+                emission, failure = call(), None
             except BackendError as error:
-                failure = error
+                emission, failure = None, error
             duration = self.clock.timer() - began
             self.clock.spend(duration)
             after = self.processor.stats

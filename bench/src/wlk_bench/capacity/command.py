@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -27,18 +26,7 @@ CAPACITY_SCHEMA = "wlk-bench-capacity/2"
 _QUIET_CORES = 0.1  # that other processes use on a quiet machine
 _MILLI = 1000.0
 _COUNT = click.IntRange(min=1)
-
-
-def _above_zero(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise click.BadParameter(f"expected a number above 0, got {value:g}")
-    return value
-
-
-def _from_zero(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if not 0 <= value < math.inf:
-        raise click.BadParameter(f"expected 0 or more, got {value:g}")
-    return value
+_SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -48,9 +36,9 @@ def _from_zero(_context: click.Context, _parameter: click.Parameter, value: floa
 @click.option("--language", help="Code the streams are forced to; by default that of the data.")
 @click.option("--data", default="digits", show_default=True, metavar="NAME",
               help="What is spoken; see wlk-bench run.")  # fmt: skip
-@click.option("--tick", type=float, callback=_above_zero, default=0.5, show_default=True,
+@click.option("--tick", type=_SECONDS, default=0.5, show_default=True,
               help="Seconds of audio in a chunk; it is due as long after its arrival.")  # fmt: skip
-@click.option("--p99", type=float, callback=_from_zero, default=0.05, show_default=True,
+@click.option("--p99", type=click.FloatRange(min=0), default=0.05, show_default=True,
               help="Maximum p99 lateness of chunks, in seconds after their deadline.")  # fmt: skip
 @click.option("--cores", type=_COUNT, help="Use so many cores; by default all.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, show_default=True,
@@ -58,7 +46,7 @@ def _from_zero(_context: click.Context, _parameter: click.Parameter, value: floa
 @click.option("--clock", type=click.Choice(["wall", "cpu"]), default="wall", show_default=True,
               help="cpu: one worker in simulated time that processor time moves, which gives it "
               "a core of its own on a shared machine.")  # fmt: skip
-@click.option("--seconds", type=float, callback=_above_zero, default=20.0, show_default=True,
+@click.option("--seconds", type=_SECONDS, default=20.0, show_default=True,
               help="Audio of each session in a run.")  # fmt: skip
 @click.option("--runs", type=_COUNT, default=6, show_default=True,
               help="Maximum number of runs in real time.")  # fmt: skip

@@ -41,14 +41,12 @@ class CpuClock:
     A clock that the processor time of this process moves; it jumps over the time without work.
 
     A step that runs alone takes as long on it as on a core of its own, whatever else the machine
-    does.  The cost of reading the clock is not counted.
+    does.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
         self.idle_seconds = 0.0  #: that were jumped over
-        readings = [time.process_time() for _ in range(200)]
-        self._cost = float(np.median(np.diff(readings)))
         self._last = time.process_time()
 
     def __call__(self) -> float:
@@ -58,7 +56,7 @@ class CpuClock:
     def read(self) -> float:
         """Let the processor time since the last reading pass, and return the time."""
         reading = time.process_time()
-        self.now += max(0.0, reading - self._last - self._cost)
+        self.now += reading - self._last
         self._last = reading
         return self.now
 

@@ -146,7 +146,8 @@ def selftest() -> None:
         total += 1
         wrong += not case.is_right
         verdict = "ok" if case.is_right else "WRONG"
-        grid.add_row(case.metric, case.reason, _short(case.expected), _short(case.found), verdict)
+        figures = (f"{value:.4g}" for value in (case.expected, case.found))
+        grid.add_row(case.metric, case.reason, *figures, verdict)
     print_table(grid)
     click.echo(f"{total - wrong} of {total} cases are right")
     if wrong:
@@ -156,10 +157,6 @@ def selftest() -> None:
 def _show_progress(line: str) -> None:
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{line}", err=True, nl=False)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 main.add_command(annotator)

@@ -14,7 +14,6 @@ from wlk_bench.errors import ResultError
 from wlk_bench.events import EventLog, Header, read_log, write_log
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.recorder import Clock, record_stream
-from wlk_bench.report import markdown
 from wlk_bench.results import build_result
 from wlk_bench.scoring import score
 
@@ -40,9 +39,9 @@ def run_benchmark(
     """
     Measure *dataset* and return the result, which is also written below *output*.
 
-    `logs/` has one event log a stream, `result.json` and `report.md` the figures.  Streams whose
-    log is complete are not recorded again, so that an interrupted run can be continued; the
-    backend is opened only for the others.  *observe* gets the progress and the figures so far.
+    `logs/` has one event log a stream and `result.json` the figures.  Streams whose log is
+    complete are not recorded again, so that an interrupted run can be continued; the backend is
+    opened only for the others.  *observe* gets the progress and the figures so far.
     With time.process_time as *timer*, other load of the machine does not change the figures.
 
     Raises:
@@ -91,7 +90,6 @@ def run_benchmark(
     result = build_result(config, ordered, session=session)
     text = json.dumps(result, ensure_ascii=False) + "\n"
     (output / "result.json").write_text(text, encoding="utf-8")
-    (output / "report.md").write_text(markdown(result), encoding="utf-8")
     return result
 
 

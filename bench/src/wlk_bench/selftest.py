@@ -34,15 +34,13 @@ class Case:
 
     metric: str
     reason: str
-    expected: object
-    found: object
+    expected: float
+    found: float
 
     @property
     def is_right(self) -> bool:
         """Whether both values agree."""
-        if isinstance(self.expected, float) and isinstance(self.found, (float, int)):
-            return math.isclose(self.expected, self.found, rel_tol=0, abs_tol=1e-9)
-        return self.expected == self.found
+        return math.isclose(self.expected, self.found, rel_tol=0, abs_tol=1e-9)
 
 
 def small_log() -> EventLog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,7 +15,6 @@ from wlk_bench.metrics.normalise import normaliser, unit_of
 from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
 from wlk_bench.metrics.timing import (
     Delay,
-    TimeErrors,
     finalisation,
     first_commit,
     first_display,
@@ -64,7 +64,8 @@ class SampleScore:
     long_yaal: tuple[Delay, ...]
     erasure: Erasure
     hold_back: tuple[float, ...]
-    word_times: TimeErrors
+    word_times: tuple[tuple[float, float], ...]  #: errors of start and end, see `time_errors`
+    backsteps: int  #: words that start before the word in front of them
     missing_at_flushes: tuple[int, ...]
     work: dict[str, int]
     windows: tuple[WorkWindow, ...]
@@ -139,6 +140,7 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
         erasure=erasure(screens(log, unit)),
         hold_back=hold_back(log),
         word_times=time_errors(reference, words, alignment),
+        backsteps=sum(after.start < before.start for before, after in pairwise(words)),
         missing_at_flushes=(
             missing_at_flushes(reference, log, words, alignment) if reference.words else ()
         ),

@@ -105,17 +105,17 @@ def _latency(scores: Sequence[SampleScore]) -> dict[str, Any]:
 
 
 def _word_times(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    starts = [error for score in scores for error in score.word_times.starts]
-    ends = [error for score in scores for error in score.word_times.ends]
-    if not starts:
+    errors = [each for score in scores for each in score.word_times]
+    if not errors:
         return None
+    starts, ends = zip(*errors, strict=True)
     timed = sum(score.timed_words for score in scores)
     return {
         "start": boundary_error(starts),
         "end": boundary_error(ends),
         "aas": fmean(map(abs, [*starts, *ends])),  # accumulated average shift
-        "coverage": len(starts) / timed if timed else None,
-        "backsteps": sum(score.word_times.backsteps for score in scores),
+        "coverage": len(errors) / timed if timed else None,
+        "backsteps": sum(score.backsteps for score in scores),
     }
 
 

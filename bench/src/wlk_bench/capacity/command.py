@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from wlk_bench.errors import CapacityError
+from wlk_bench.errors import extra
 from wlk_bench.options import output_option
 from wlk_bench.report import grid, print_table
 from wlk_core.cli.options import pairs_option
@@ -66,15 +66,8 @@ def capacity(
     First as many sessions run as the throughput of the machine allows, then more or fewer, until
     the most are found whose chunks are done in time.
     """
-    try:
+    with extra("capacity"):
         from wlk_bench.capacity.measurement import open_bench  # noqa: PLC0415 -- brings numpy
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "wlk_serve":
-            raise
-        raise CapacityError(
-            "expected wlk-serve, whose scheduler steps the sessions, got no such package: "
-            "pip install 'wlk-bench[capacity]'"
-        ) from error
     from wlk_bench.capacity.search import search  # noqa: PLC0415 -- with the others
 
     with open_bench(**conditions) as (bench, config):
@@ -108,11 +101,7 @@ def capacity(
 
 
 def _show_run(run: PacedRun) -> None:
-    click.echo(
-        f"{run.sessions} sessions: p99 {run.p99_delay:.2f} s from the arrival, "
-        f"{run.p99_lateness:.2f} s from the deadline",
-        err=True,
-    )
+    click.echo(f"{run.sessions} sessions: p99 lateness {run.p99_lateness:.2f} s", err=True)
 
 
 def _report(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -78,29 +77,16 @@ def _since(time: float, emitted: EmittedWord | Commit | Screen) -> Delay:
     return Delay(emitted.audio_time - time, emitted.wall - time)
 
 
-@attrs.frozen(kw_only=True)
-class TimeErrors:
-    """
-    Signed errors in seconds (positive: too late) of the words recognised in one stream.
-
-    `backsteps` counts the emitted words that start before the word in front of them.
-    """
-
-    starts: tuple[float, ...] = ()
-    ends: tuple[float, ...] = ()
-    backsteps: int = 0
-
-
 def time_errors(
     reference: Reference, words: Sequence[EmittedWord], alignment: WordAlignment
-) -> TimeErrors:
-    """Compare the times of words aligned as equal."""
+) -> tuple[tuple[float, float], ...]:
+    """
+    Return the errors of start and end of each word aligned as equal.
+
+    They are in seconds, positive where the time is too late.
+    """
     pairs = [(reference.words[i], words[j]) for i, j in alignment.equal]
-    return TimeErrors(
-        starts=tuple(word.start - true.start for true, word in pairs),
-        ends=tuple(word.end - true.end for true, word in pairs),
-        backsteps=sum(b.start < a.start for a, b in pairwise(words)),
-    )
+    return tuple((word.start - true.start, word.end - true.end) for true, word in pairs)
 
 
 def boundary_error(errors: Sequence[float]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield label, "too little data for an interval"
             continue
         verdict = "differs" if found.is_significant else "no difference shown"
-        low, high = 100 * found.interval.low, 100 * found.interval.high
+        low, high = 100 * found.low, 100 * found.high
         yield label, f"{100 * found.difference:+.2f} points [{low:+.2f}, {high:+.2f}], {verdict}"
     if comparison.rtf_ratio is not None:
         yield "RTF, B / A", f"{comparison.rtf_ratio:.2f}"

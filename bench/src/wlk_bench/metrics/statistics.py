@@ -53,30 +53,23 @@ class Distribution:
         return {name: every[name] for name in names or every}
 
 
-@attrs.frozen
-class Interval:
-    """A 95 % confidence interval."""
-
-    low: float
-    high: float
-
-
 @attrs.frozen(kw_only=True)
 class PairedDifference:
-    """Ratio of B minus ratio of A on the same blocks."""
+    """Ratio of B minus ratio of A on the same blocks, and the 95 % interval of it."""
 
     difference: float
-    interval: Interval
+    low: float
+    high: float
 
     @property
     def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.interval.low > 0 or self.interval.high < 0
+        return self.low > 0 or self.high < 0
 
 
-def ratio_interval(blocks: Sequence[tuple[float, float]]) -> Interval | None:
+def ratio_interval(blocks: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     """
-    Return the interval of sum(numerators) / sum(denominators) over *blocks*.
+    Return the 95 % interval of sum(numerators) / sum(denominators) over *blocks*.
 
     Whole blocks are drawn with replacement (Bisani & Ney 2004,
     https://doi.org/10.1109/ICASSP.2004.1326009).  Without a single error every resample gives 0, so
@@ -87,17 +80,15 @@ def ratio_interval(blocks: Sequence[tuple[float, float]]) -> Interval | None:
     interval = _resampled(counts)
     if interval is None or counts[:, 0].any():
         return interval
-    return Interval(0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum())))
+    return 0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum()))
 
 
 def pooled_rate(blocks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
     """Return sum(numerators) / sum(denominators) over *blocks*, "rate", and its interval."""
-    total, interval = sum(length for _, length in blocks), ratio_interval(blocks)
-    return {
-        "rate": sum(part for part, _ in blocks) / total if total else None,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
-    }
+    total = sum(length for _, length in blocks)
+    low, high = ratio_interval(blocks) or (None, None)
+    rate = sum(part for part, _ in blocks) / total if total else None
+    return {"rate": rate, "low": low, "high": high}
 
 
 def paired_difference(
@@ -114,14 +105,14 @@ def paired_difference(
     if interval is None:
         return None
     errors, length = counts.sum(axis=0)
-    return PairedDifference(difference=float(errors / length), interval=interval)
+    return PairedDifference(difference=float(errors / length), low=interval[0], high=interval[1])
 
 
 def _counts(blocks: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
     return np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
 
 
-def _resampled(counts: NDArray[np.float64]) -> Interval | None:
+def _resampled(counts: NDArray[np.float64]) -> tuple[float, float] | None:
     """Return the interval of the ratio of the two columns, over blocks drawn by their rows."""
     blocks = len(counts)
     if blocks < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
@@ -130,7 +121,7 @@ def _resampled(counts: NDArray[np.float64]) -> Interval | None:
     sums = rng.multinomial(blocks, np.full(blocks, 1.0 / blocks), size=RESAMPLES) @ counts
     outside = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(sums[:, 0] / np.maximum(sums[:, 1], 1.0), [outside, 100 - outside])
-    return Interval(float(low), float(high))
+    return float(low), float(high)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float | None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wlk_bench.capacity.measurement import PacedRun
-    from wlk_bench.capacity.search import Capacity
 
 CAPACITY_SCHEMA = "wlk-bench-capacity/2"
 _QUIET_CORES = 0.1  # that other processes use on a quiet machine
@@ -69,6 +68,7 @@ def capacity(
     with extra("capacity"):
         from wlk_bench.capacity.measurement import open_bench  # noqa: PLC0415 -- brings numpy
     from wlk_bench.capacity.search import search  # noqa: PLC0415 -- with the others
+    from wlk_bench.environment import describe_platform  # noqa: PLC0415 -- as above
 
     with open_bench(**conditions) as (bench, config):
         # Each run decodes up to twice its audio, and may wait for what is not done in time.
@@ -80,13 +80,29 @@ def capacity(
             err=True,
         )
         found = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)
-        setup = {
+    # Times are seconds, memory is bytes, utilisation is a share of 1.
+    report = {
+        "schema": CAPACITY_SCHEMA,
+        "setup": {
             **config.to_json(),
             "clock": conditions["clock"],
             "seconds": seconds,
             "workers": bench.workers,
-        }
-        report = _report(found, setup, config.versions, cores=bench.cores, gpus=gpus)
+        },
+        "platform": describe_platform(),
+        "versions": dict(config.versions),
+        "p99_lateness": p99,
+        "sessions": found.sessions,
+        "sessions_that_are_late": found.fewest_late,
+        "cores": bench.cores,
+        "gpus": gpus,
+        "sessions_per_core": found.sessions / bench.cores,
+        "sessions_per_gpu": found.sessions / gpus if gpus else None,
+        "session_bytes": found.best.session_bytes,
+        "utilisation": found.best.utilisation,
+        "audio_per_second": found.throughput,
+        "runs": [attrs.asdict(run) for run in found.runs],
+    }
     others = max(run.other_cores or 0.0 for run in found.runs)
     if others > _QUIET_CORES:
         click.echo(
@@ -102,31 +118,6 @@ def capacity(
 
 def _show_run(run: PacedRun) -> None:
     click.echo(f"{run.sessions} sessions: p99 lateness {run.p99_lateness:.2f} s", err=True)
-
-
-def _report(
-    found: Capacity, setup: dict[str, Any], versions: Mapping[str, str], *, cores: int, gpus: int
-) -> dict[str, Any]:
-    """Return the document: times are seconds, memory is bytes, utilisation is a share of 1."""
-    from wlk_bench.environment import describe_platform  # noqa: PLC0415 -- with the others
-
-    return {
-        "schema": CAPACITY_SCHEMA,
-        "setup": setup,
-        "platform": describe_platform(),
-        "versions": dict(versions),
-        "p99_lateness": found.p99_lateness,
-        "sessions": found.sessions,
-        "sessions_that_are_late": found.fewest_late,
-        "cores": cores,
-        "gpus": gpus,
-        "sessions_per_core": found.sessions / cores,
-        "sessions_per_gpu": found.sessions / gpus if gpus else None,
-        "session_bytes": found.best.session_bytes,
-        "utilisation": found.best.utilisation,
-        "audio_per_second": found.throughput,
-        "runs": [attrs.asdict(run) for run in found.runs],
-    }
 
 
 def _tables(report: Mapping[str, Any]) -> Iterator[Table]:

@@ -210,8 +210,7 @@ class Bench:
                 # A consumer of the events that costs nothing.
                 attachments=[scheduler.attach(s, lambda _events: None) for s in sessions],
                 scheduler=scheduler,
-                clips=self.clips,
-                chunk_samples=round(self.tick_seconds * SAMPLE_RATE),
+                bench=self,
                 clock=clock,
             )
             for session in sessions:
@@ -230,8 +229,7 @@ class _Sessions:
     sessions: list[TimedSession]
     attachments: list[Attachment]
     scheduler: Scheduler
-    clips: Sequence[NDArray[np.float32]]
-    chunk_samples: int
+    bench: Bench
     clock: CpuClock | None
 
     @property
@@ -246,9 +244,9 @@ class _Sessions:
 
     def send(self, index: int, number: int, arrival: float) -> None:
         """Send a session its chunk of that number."""
-        clip = self.clips[index % len(self.clips)]
-        first = number * self.chunk_samples
-        chunk = np.take(clip, range(first, first + self.chunk_samples), mode="wrap")
+        clip = self.bench.clips[index % len(self.bench.clips)]
+        samples = round(self.bench.tick_seconds * SAMPLE_RATE)
+        chunk = np.take(clip, range(number * samples, (number + 1) * samples), mode="wrap")
         if self.clock:
             self.clock.leave_out()  # cutting the chunk is the work of a client
         self.sessions[index].arrive(chunk, arrival)
@@ -307,7 +305,7 @@ def open_bench(
         "model": model, "language": language, "chunk_seconds": tick, "is_paced": True
     }  # fmt: skip
     config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
-    if "tick_seconds" in {*config.stream_options} - config.requested:
+    if "tick_seconds" in {*config.stream_options} - {*config.stream_arguments}:
         options = (*options, f"tick_seconds={tick:g}")
         config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
     is_cpu_clock = clock == "cpu"

@@ -34,15 +34,9 @@ class Distribution:
         numbers = np.asarray(list(values), dtype=np.float64)
         if not len(numbers):
             return None
-        p50, p90, p95 = np.percentile(numbers, [50, 90, 95])
-        return cls(
-            count=len(numbers),
-            mean=float(numbers.mean()),
-            p50=float(p50),
-            p90=float(p90),
-            p95=float(p95),
-            max=float(numbers.max()),
-        )
+        p50, p90, p95, highest = map(float, np.percentile(numbers, [50, 90, 95, 100]))
+        mean = float(numbers.mean())
+        return cls(count=len(numbers), mean=mean, p50=p50, p90=p90, p95=p95, max=highest)
 
     @classmethod
     def figures(cls, values: Iterable[float], *names: str) -> dict[str, float] | None:

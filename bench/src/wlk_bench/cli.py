@@ -50,7 +50,9 @@ def main() -> None:
     help="A stream per utterance, per chapter, or utterances in one chunk.",
 )
 @click.option(
-    "--limit", type=int, help="Use so many streams only, taken from the speakers in turn."
+    "--limit",
+    type=click.IntRange(min=1),
+    help="Use so many streams only, taken from the speakers in turn.",
 )
 @click.option(
     "--chunk-seconds",

@@ -109,20 +109,18 @@ class _Recording:
 
     processor: OnlineProcessor
     clock: Clock
-    _samples: int = 0
-    _paused_samples: int = 0
+    _samples: int = 0  #: given and paused
     _shown: tuple[TimedText, ...] = ()
     _processed_up_to: float = -1.0
 
     @property
     def audio_time(self) -> float:
-        return (self._samples + self._paused_samples) / SAMPLE_RATE
+        return self._samples / SAMPLE_RATE
 
     def take(self, chunk: NDArray[np.float32]) -> Iterator[Event]:
         """Give one chunk when it is due and drain the processor."""
-        due = self.audio_time + len(chunk) / SAMPLE_RATE
-        wall = self.clock.wait_for(due)
         self._samples += len(chunk)
+        wall = self.clock.wait_for(self.audio_time)
         self.processor.insert_audio_chunk(chunk, self.audio_time)
         yield AudioIn(audio_time=self.audio_time, wall=wall, resident_bytes=resident_bytes())
         while self.processor.has_backlog:
@@ -135,7 +133,7 @@ class _Recording:
         yield from self.show()
         samples = round(seconds * SAMPLE_RATE)
         self.processor.end_silence(samples / SAMPLE_RATE)
-        self._paused_samples += samples
+        self._samples += samples
         self.clock.wait_for(self.audio_time)
 
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
@@ -162,9 +160,9 @@ class _Recording:
                 state_bytes=after.state_bytes,
                 is_failed=emission is None,
             )
-            if emission is not None:
+            if failure is None:
                 break
-            if failure and (not failure.retryable or failure.is_exhausted or not retries_left):
+            if not failure.retryable or failure.is_exhausted or not retries_left:
                 raise failure
         if emission is not None and emission.committed:
             tokens = _timed(emission.committed)

@@ -1,4 +1,4 @@
-"""A result for people: tables for the terminal, and parts of Markdown pages."""
+"""A result for people: tables for the terminal."""
 
 from __future__ import annotations
 
@@ -54,24 +54,6 @@ def print_table(table: Table) -> None:
     from rich.console import Console  # noqa: PLC0415 -- only a terminal needs it
 
     Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
-
-
-def markdown_table(header: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:
-    """Return a Markdown table as lines."""
-    names = list(header)
-    return [
-        f"| {' | '.join(names)} |",
-        f"|{'|'.join(' --- ' for _ in names)}|",
-        *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in body),
-    ]
-
-
-def describe(platform: dict[str, Any]) -> str:
-    """Return a machine in a line."""
-    return (
-        f"{platform['processor']}, {platform['cores']} cores, {platform['system']} "
-        f"{platform['machine']}, Python {platform['python']}"
-    )
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 import json
 import math
 import re
@@ -134,20 +135,13 @@ def _recorded(
 def _record(
     backend: Backend, sample: Sample, config: RunConfig, timer: Callable[[], float]
 ) -> EventLog:
-    processor = backend.create_processor(
+    opened = backend.create_processor(
         language=config.language, task=config.task, **config.stream_arguments
     )
-    try:
-        events = tuple(
-            record_stream(
-                processor,
-                sample.audio(),
-                chunk_seconds=config.chunk_seconds,
-                clock=Clock(is_paced=config.is_paced, timer=timer),
-            )
-        )
-    finally:
-        processor.close()
+    clock = Clock(is_paced=config.is_paced, timer=timer)
+    with closing(opened) as processor:
+        seconds = config.chunk_seconds
+        events = tuple(record_stream(processor, sample.audio(), chunk_seconds=seconds, clock=clock))
     return EventLog(
         header=Header(
             audio=sample.id,

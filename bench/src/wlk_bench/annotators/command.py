@@ -28,7 +28,7 @@ _MEASURES = {
 @click.argument("name", metavar="NAME[=MODEL]")
 @click.argument("manifest", type=click.Path(path_type=Path, exists=True))
 @pairs_option("--option", "options", "An option of the annotator")
-@click.option("--limit", type=int, help="Use so many recordings only.")
+@click.option("--limit", type=click.IntRange(min=1), help="Use so many recordings only.")
 @click.option("--chunk-seconds", type=click.FloatRange(0.01, 60), default=0.1, show_default=True,
               help="Audio given at a time.")  # fmt: skip
 @output_option(help="Write the figures, JSON, to this file.")

@@ -69,8 +69,6 @@ def load_dataset(
             "expected --data digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE; "
             f"got {text!r}"
         )
-    if limit is not None and limit < 1:
-        raise DataError(f"expected --limit of at least 1, got {limit}")
     if mode == "chapter":
         samples = chaptered(samples, reports_pauses=reports_pauses)
         name += ", pauses as silences" * reports_pauses

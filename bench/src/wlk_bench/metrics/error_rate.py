@@ -47,8 +47,9 @@ class ErrorCounts:
     @classmethod
     def total(cls, counts: Iterable[ErrorCounts]) -> ErrorCounts:
         """Return the counts of several samples together."""
-        every = [attrs.asdict(each) for each in counts]
-        return cls(**{f.name: sum(each[f.name] for each in every) for f in attrs.fields(cls)})
+        every = list(counts)
+        names = (field.name for field in attrs.fields(cls))
+        return cls(**{name: sum(getattr(each, name) for each in every) for name in names})
 
 
 @attrs.frozen(kw_only=True)

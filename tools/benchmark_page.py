@@ -7,6 +7,7 @@ policies.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,14 @@ import click
 
 from wlk_bench.config import load, prepare
 from wlk_bench.data import load_dataset
-from wlk_bench.report import describe, markdown_table, percent
+from wlk_bench.report import percent
 from wlk_bench.runner import run_benchmark
 from wlk_core.errors import BackendUnavailable, WLKError
 from wlk_core.registry import Registry, missing_requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from wlk_bench.data import Dataset
     from wlk_core.backend import BackendSpec
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
@@ -77,8 +77,8 @@ def main(output: Path, limit: int | None, work: Path | None) -> None:
             specs, unmeasured = survey(registry)
             for name, reason in unmeasured:
                 click.echo(f"{name} is left out: {reason}", err=True)
-            short = _reported(measure_all(registry, specs, folder / "short", "digits", limit=limit))
-            long = _reported(measure_all(registry, specs, folder / "long", f"digits:{minutes}"))
+            short = measure_all(registry, specs, folder / "short", "digits", limit=limit)
+            long = measure_all(registry, specs, folder / "long", f"digits:{minutes}")
         except WLKError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
     output.write_text(page(short, long, unmeasured), encoding="utf-8")
@@ -115,12 +115,19 @@ def measure_all(
     data: str,
     *,
     limit: int | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Yield the result of each backend with each policy that it declares."""
+) -> list[dict[str, Any]]:
+    """Return the result of each backend with each policy; print a line for each as it comes."""
     dataset = load_dataset(data, limit=limit)
-    for spec in specs:
-        for policy in spec.policies or (None,):
-            yield _measure(registry, spec, dataset, policy, work)
+    results: list[dict[str, Any]] = []
+    for spec, policy in [(each, name) for each in specs for name in each.policies or ("",)]:
+        options = [f"policy={policy}"] if policy else []
+        config, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
+        opened = partial(load, config, spec, registry)
+        output = work / "-".join(filter(None, [spec.name, policy]))
+        results.append(run_benchmark(dataset, config, opened, output))
+        wer = percent(results[-1]["summary"]["wer"]) or "-"
+        click.echo(f"{config.data}: {spec.name} {policy} WER {wer}", err=True)
+    return results
 
 
 def page(
@@ -132,16 +139,21 @@ def page(
     lines = ["# Benchmarks", "", f"Written by `{COMMAND}`; do not edit.", ""]
     if results:
         summary, setup = results[0]["summary"], results[0]["setup"]
+        machine = results[0]["platform"]
         streams = (
             f"{summary['samples']} streams of connected digits with "
             f"{summary['wer']['reference_length']} words, {summary['audio_seconds']:.0f} s in "
             f"chunks of {setup['chunk_seconds']:g} s; normaliser {setup['normaliser']}."
         )
+        described = (
+            f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['system']} "
+            f"{machine['machine']}, Python {machine['python']}."
+        )
         lines += [
             streams,
-            f"Machine: {describe(results[0]['platform'])}.",
+            described,
             "",
-            *markdown_table(_HEADER, map(_row, results)),
+            *_table(_HEADER, map(_row, results)),
         ]
     else:
         lines.append("No backend with a `digits` checkpoint is installed.")
@@ -153,7 +165,7 @@ def page(
             "",
             f"{length:.1f} minutes without a pause that is reported to the backend.",
             "",
-            *markdown_table(_LONG_HEADER, map(_long_row, long)),
+            *_table(_LONG_HEADER, map(_long_row, long)),
         ]
     if unmeasured:
         missing = "; ".join(f"`{name}` ({reason})" for name, reason in unmeasured)
@@ -167,28 +179,13 @@ def page(
     return "\n".join(lines)
 
 
-def _reported(results: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all results, and print a line for each as soon as it is complete."""
-    complete: list[dict[str, Any]] = []
-    for result in results:
-        complete.append(result)
-        setup, wer = result["setup"], percent(result["summary"]["wer"]) or "-"
-        policy = setup["stream_options"].get("policy", "")
-        click.echo(f"{setup['data']}: {setup['backend']} {policy} WER {wer}", err=True)
-    return complete
-
-
-def _measure(
-    registry: Registry, spec: BackendSpec, dataset: Dataset, policy: str | None, work: Path
-) -> dict[str, Any]:
-    options = () if policy is None else (f"policy={policy}",)
-    config, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
-    return run_benchmark(
-        dataset,
-        config,
-        lambda: load(config, spec, registry),
-        work / "-".join(filter(None, [spec.name, policy])),
-    )
+def _table(header: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:
+    names = list(header)
+    return [
+        f"| {' | '.join(names)} |",
+        f"|{'|'.join(' --- ' for _ in names)}|",
+        *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in body),
+    ]
 
 
 def _row(result: dict[str, Any]) -> list[str]:

@@ -37,7 +37,7 @@ def test_a_system_does_not_differ_from_itself():
 
     found = paired_difference(blocks, blocks)
 
-    assert (0.0, 0.0, 0.0) == (found.difference, found.interval.low, found.interval.high)
+    assert (0.0, 0.0, 0.0) == (found.difference, found.low, found.high)
     assert not found.is_significant
     assert ratio_interval(blocks) == ratio_interval(blocks)
 

@@ -165,10 +165,10 @@ def changed(text, line, new):
     ("line", "new", "message"),
     [
         (0, '{"schema": "wlk-bench/0"}', "expected schema wlk-bench/1, got 'wlk-bench/0'"),
-        (0, '{"schema": "wlk-bench/1"}', "expected the fields of a header in line 1"),
-        *((0, new, "expected a header with a schema in line 1") for new in (None, "no JSON", "[]")),
-        (0, '{"audio": "x"}', "expected a header with a schema in line 1"),
-        (3, '{"event": "dance"}', "expected an event in line 4"),
+        (0, '{"schema": "wlk-bench/1"}', "got Object missing required field `audio` in line 1 of"),
+        *((0, new, "expected an event log, got .* in line 1 of") for new in (None, "x", "[]")),
+        (0, '{"audio": "x"}', "expected schema wlk-bench/1, got None"),
+        (3, '{"event": "dance"}', "expected an event log, got 'dance' in line 4 of"),
         (-1, None, "expected an end event last"),
     ],
 )

@@ -29,7 +29,7 @@ def measured(output, *, count=3, backend=None, dataset=None, observe=None, **con
 
 
 def test_a_perfect_backend_has_no_errors_and_its_result_names_its_conditions(tmp_path):
-    """Coded audio is recognised exactly; the output has a log and a record for each sample."""
+    """Coded audio is recognised exactly; the output has a log for each sample."""
     result = measured(tmp_path)
     summary, setup = result["summary"], result["setup"]
 
@@ -41,10 +41,8 @@ def test_a_perfect_backend_has_no_errors_and_its_result_names_its_conditions(tmp
     assert setup["stream_options"]["policy"] == "local-agreement"
     assert "wlk-core" in result["versions"]
     assert result["platform"]["python"].startswith("3.")
-    records = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
-    assert ["sample-0", "sample-1", "sample-2"] == [json.loads(line)["id"] for line in records]
+    assert ["sample-0", "sample-1", "sample-2"] == [sample["id"] for sample in result["samples"]]
     assert len(list((tmp_path / "logs").glob("*.jsonl"))) == 3
-    assert "| WER [95 %] | 0.00 %" in (tmp_path / "report.md").read_text(encoding="utf-8")
     assert json.loads(json.dumps(result)) == read_result(tmp_path)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,11 +15,6 @@ from wlk_bench.metrics.normalise import NORMALISERS
 from wlk_bench.options import output_option
 from wlk_bench.report import comparison_rows, grid, print_table, rows, title
 from wlk_core.cli.options import pairs_option
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wlk_bench.runner import Progress
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,7 +50,9 @@ def main() -> None:
     help="A stream per utterance, per chapter, or utterances in one chunk.",
 )
 @click.option(
-    "--limit", type=int, help="Use so many streams only, taken from the speakers in turn."
+    "--limit",
+    type=click.IntRange(min=1),
+    help="Use so many streams only, taken from the speakers in turn.",
 )
 @click.option(
     "--chunk-seconds",
@@ -102,8 +100,10 @@ def run(
     dataset = load_dataset(data, mode=mode, limit=limit, reports_pauses=pauses)
     config, spec = prepare(dataset, backend, options=options, **conditions)
     result = run_benchmark(
-        dataset, config, lambda: load(config, spec), output, observe=_progress(sys.stderr.isatty())
+        dataset, config, lambda: load(config, spec), output, observe=_show_progress
     )
+    if sys.stderr.isatty():
+        click.echo(err=True)
     print_table(grid(title(result), rows(result)))
 
 
@@ -144,31 +144,20 @@ def selftest() -> None:
     from wlk_bench.selftest import cases  # noqa: PLC0415 -- brings numpy
 
     grid = Table("metric", "why", "by hand", "found", "", box=None)
-    wrong = total = 0
-    for case in cases():
-        total += 1
-        wrong += not case.is_right
-        verdict = "ok" if case.is_right else "WRONG"
-        grid.add_row(case.metric, case.reason, _short(case.expected), _short(case.found), verdict)
+    verdicts = []
+    for metric, reason, expected, found in cases():
+        verdicts.append(math.isclose(expected, found, abs_tol=1e-9))
+        verdict = "ok" if verdicts[-1] else "WRONG"
+        grid.add_row(metric, reason, f"{expected:.4g}", f"{found:.4g}", verdict)
     print_table(grid)
-    click.echo(f"{total - wrong} of {total} cases are right")
-    if wrong:
+    click.echo(f"{sum(verdicts)} of {len(verdicts)} cases are right")
+    if not all(verdicts):
         click.get_current_context().exit(1)
 
 
-def _progress(is_terminal: bool) -> Callable[[Progress], None]:  # noqa: FBT001 -- one claim
-    def show(progress: Progress) -> None:
-        wer = "-" if progress.wer is None else f"{100 * progress.wer:.2f} %"
-        rtf = "-" if progress.rtf is None else f"{progress.rtf:.3f}"
-        end = "\n" if progress.done == progress.total else ""
-        line = f"{progress.done}/{progress.total}  WER {wer}  RTF {rtf}  {progress.sample}"
-        click.echo(f"\r\x1b[K{line}{end}", err=True, nl=False)
-
-    return show if is_terminal else lambda _progress: None
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _show_progress(line: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
 main.add_command(annotator)

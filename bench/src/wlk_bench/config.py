@@ -25,7 +25,8 @@ class RunConfig:
     Everything that a result depends on besides the machine; "setup" in the files of a run.
 
     `backend_options` and `stream_options` are complete, defaults filled in; the policy is one of
-    the stream's.  `requested` names the options that were set explicitly.
+    the stream's.  `load_arguments` and `stream_arguments` are those that were set explicitly, and
+    alone are passed on: a default may not fit the others.
     """
 
     backend: str
@@ -41,24 +42,13 @@ class RunConfig:
     streams: int
     normaliser: str
     versions: Mapping[str, str]
-    requested: frozenset[str] = frozenset()
-
-    @property
-    def load_arguments(self) -> dict[str, Any]:
-        """The explicit options of the backend; a default may not fit the others."""
-        names = self.requested & {*self.backend_options}
-        return {name: self.backend_options[name] for name in names}
-
-    @property
-    def stream_arguments(self) -> dict[str, Any]:
-        """The explicit options of a stream; see `load_arguments`."""
-        names = self.requested & {*self.stream_options}
-        return {name: self.stream_options[name] for name in names}
+    load_arguments: Mapping[str, Any] = attrs.field(factory=dict)
+    stream_arguments: Mapping[str, Any] = attrs.field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, in which a default equals the same value set explicitly."""
         fields = attrs.asdict(self)
-        del fields["requested"]
+        del fields["load_arguments"], fields["stream_arguments"]
         return {**fields, "unit": unit_of(self.language)}
 
 
@@ -117,7 +107,8 @@ def prepare(
             streams=streams,
             normaliser=name,
             versions=detect_versions([owner, *spec.requires]),
-            requested=frozenset([*values.backend, *values.stream]),
+            load_arguments=values.backend,
+            stream_arguments=values.stream,
         ),
         spec,
     )

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_STAT = Path("/proc/stat")
-_STATM = Path("/proc/self/statm")
-_CPUINFO = Path("/proc/cpuinfo")
 _FRAMEWORKS = ("ctranslate2", "mlx", "torch", "transformers")  # their versions change figures
 
 
@@ -44,7 +41,7 @@ def detect_versions(distributions: Iterable[str] = ()) -> dict[str, str]:
 def resident_bytes() -> int | None:
     """Return the memory of this process, None where the system has no cheap way to read it."""
     try:
-        pages = int(_STATM.read_text(encoding="ascii").split()[1])
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
         return None
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -53,7 +50,7 @@ def resident_bytes() -> int | None:
 def machine_cpu_seconds() -> float | None:
     """Return the busy seconds of all cores since the start, None where the system has no file."""
     try:
-        fields = _STAT.read_text(encoding="ascii").splitlines()[0].split()[1:]
+        fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
     except (OSError, IndexError):
         return None
     idle = int(fields[3]) + int(fields[4])
@@ -63,7 +60,7 @@ def machine_cpu_seconds() -> float | None:
 
 def _processor_name() -> str:
     try:
-        described = _CPUINFO.read_text(encoding="utf-8")
+        described = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         described = ""
     named = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)

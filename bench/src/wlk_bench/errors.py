@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from wlk_core.errors import WLKError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class BenchError(WLKError):
@@ -27,3 +33,14 @@ class CapacityError(BenchError):
 
 class NotComparable(BenchError):  # noqa: N818 -- a relation between results, not a mistake
     """Results differ in what their figures mean: the data, the normaliser or the unit."""
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Name the extra of wlk-bench that installs a package, where an import needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BenchError(
+            f"expected {error.name}, got no such package: pip install 'wlk-bench[{name}]'"
+        ) from error

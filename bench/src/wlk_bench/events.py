@@ -158,43 +158,31 @@ def read_log(path: Path) -> EventLog:
         OSError: it cannot be read.
 
     """
-    lines = path.read_bytes().splitlines()
-    header = _header(path, lines[0] if lines else b"")
-    events = tuple(_event(path, number, line) for number, line in enumerate(lines[1:], 2))
+    number, events = 1, []
+    try:
+        first, *others = path.read_bytes().splitlines() or [b""]
+        fields = _fields(first)
+        if (schema := fields.get("schema")) != SCHEMA:
+            raise LogError(
+                f"expected schema {SCHEMA}, got {schema!r} in {path}; "
+                "read it with the release of wlk-bench that wrote it, or record it again"
+            )
+        header = msgspec.convert(fields, Header)
+        for number, line in enumerate(others, 2):  # noqa: B007 -- the message names it
+            fields = _fields(line)
+            events.append(msgspec.convert(fields, _TYPES[fields["event"]]))
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise LogError(
+            f"expected an event log, got {error} in line {number} of {path}; "
+            "delete the file and run again"
+        ) from error
     if not events or not isinstance(events[-1], End):
         raise LogError(
             f"expected an end event last, got {len(events)} events in {path}; "
             "the recording was interrupted: delete the file and run again"
         )
-    return EventLog(header=header, events=events)
+    return EventLog(header=header, events=tuple(events))
 
 
-def _header(path: Path, line: bytes) -> Header:
-    try:
-        schema = msgspec.json.decode(line, type=dict[str, Any])["schema"]
-    except (ValueError, KeyError):
-        raise LogError(
-            f"expected a header with a schema in line 1 of {path}; it is not a log of wlk-bench"
-        ) from None
-    if schema != SCHEMA:
-        raise LogError(
-            f"expected schema {SCHEMA}, got {schema!r} in {path}; "
-            "read it with the release of wlk-bench that wrote it, or record it again"
-        )
-    try:
-        return msgspec.json.decode(line, type=Header)
-    except ValueError as error:
-        raise LogError(f"expected the fields of a header in line 1 of {path}: {error}") from error
-
-
-def _event(path: Path, number: int, line: bytes) -> Event:
-    try:
-        fields = msgspec.json.decode(line, type=dict[str, Any])
-        event: Event = msgspec.convert(fields, _TYPES[fields["event"]])
-    except (ValueError, KeyError) as error:
-        shown = line[:60].decode(errors="replace")
-        raise LogError(
-            f"expected an event in line {number} of {path}, got {shown!r}; "
-            "delete the file and run again"
-        ) from error
-    return event
+def _fields(line: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(line, type=dict[str, Any])

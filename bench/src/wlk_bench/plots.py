@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_GOOD_WER = 5.0  # percent: the band upstream's figure marks
-
 
 def draw(results: Sequence[dict[str, Any]]) -> Figure:
     """
@@ -38,16 +36,10 @@ def draw(results: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _label(result: dict[str, Any], first: dict[str, Any]) -> str:
-    reasons = differences(first, result)
-    return title(result) if not reasons else f"{title(result)} (not comparable: {reasons[0]})"
-
-
 def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1)
     axes.annotate("real time", (1.0, 0.98), xycoords=("data", "axes fraction"), rotation=90,
                   ha="right", va="top", color="0.4", fontsize=8)  # fmt: skip
-    axes.axhspan(0, _GOOD_WER, color="0.93", zorder=0)
     for index, result in enumerate(results):
         wer, rtf = result["summary"]["wer"], result["summary"]["real_time"]["rtf"]
         if wer["rate"] is None or rtf is None:
@@ -56,7 +48,7 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
         bars = None
         if wer["low"] is not None:
             bars = [[max(0.0, rate - 100 * wer["low"])], [max(0.0, 100 * wer["high"] - rate)]]
-        is_comparable = not differences(results[0], result)
+        reasons = differences(results[0], result)
         axes.errorbar(
             [rtf],
             [rate],
@@ -65,8 +57,8 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
             capsize=3,
             clip_on=False,
             color=f"C{index % 10}",
-            markerfacecolor=f"C{index % 10}" if is_comparable else "none",
-            label=_label(result, results[0]),
+            markerfacecolor=f"C{index % 10}" if not reasons else "none",
+            label=title(result) + (f" (not comparable: {reasons[0]})" if reasons else ""),
         )
     machines = {str(result["platform"]) for result in results}
     axes.set(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+import sys
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, cast
 
@@ -89,25 +90,17 @@ def record_stream(
 
     """
     recording = _Recording(processor, clock or Clock())
+    samples = sys.maxsize if chunk_seconds is None else max(1, round(chunk_seconds * SAMPLE_RATE))
     for is_pause, stretch in groupby(audio, lambda item: isinstance(item, Pause)):
         if is_pause:
             for pause in cast("Iterator[Pause]", stretch):
                 yield from recording.pause(pause.seconds)
             continue
-        for chunk in _chunks(cast("Iterator[NDArray[np.float32]]", stretch), chunk_seconds):
+        for chunk in rechunk(cast("Iterator[NDArray[np.float32]]", stretch), samples):
             yield from recording.take(chunk)
     yield from recording.call("finish", processor.finish)
     yield from recording.show()
     yield End(audio_time=recording.audio_time, wall=recording.clock.now)
-
-
-def _chunks(
-    pieces: Iterator[NDArray[np.float32]], chunk_seconds: float | None
-) -> Iterator[NDArray[np.float32]]:
-    if chunk_seconds is not None:
-        return rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE)))
-    whole = list(pieces)
-    return rechunk(whole, max(1, sum(map(len, whole))))
 
 
 @attrs.define
@@ -116,20 +109,18 @@ class _Recording:
 
     processor: OnlineProcessor
     clock: Clock
-    _samples: int = 0
-    _paused_samples: int = 0
+    _samples: int = 0  #: given and paused
     _shown: tuple[TimedText, ...] = ()
     _processed_up_to: float = -1.0
 
     @property
     def audio_time(self) -> float:
-        return (self._samples + self._paused_samples) / SAMPLE_RATE
+        return self._samples / SAMPLE_RATE
 
     def take(self, chunk: NDArray[np.float32]) -> Iterator[Event]:
         """Give one chunk when it is due and drain the processor."""
-        due = self.audio_time + len(chunk) / SAMPLE_RATE
-        wall = self.clock.wait_for(due)
         self._samples += len(chunk)
+        wall = self.clock.wait_for(self.audio_time)
         self.processor.insert_audio_chunk(chunk, self.audio_time)
         yield AudioIn(audio_time=self.audio_time, wall=wall, resident_bytes=resident_bytes())
         while self.processor.has_backlog:
@@ -142,18 +133,17 @@ class _Recording:
         yield from self.show()
         samples = round(seconds * SAMPLE_RATE)
         self.processor.end_silence(samples / SAMPLE_RATE)
-        self._paused_samples += samples
+        self._samples += samples
         self.clock.wait_for(self.audio_time)
 
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
         """Make an exclusive call with its retries; yield each attempt, and the text."""
         for retries_left in reversed(range(1 + MAX_RETRIES)):
-            emission, failure = None, None
             before, wall, began = self.processor.stats, self.clock.now, self.clock.timer()
             try:
-                emission = call()
+                emission, failure = call(), None
             except BackendError as error:
-                failure = error
+                emission, failure = None, error
             duration = self.clock.timer() - began
             self.clock.spend(duration)
             after = self.processor.stats
@@ -170,9 +160,9 @@ class _Recording:
                 state_bytes=after.state_bytes,
                 is_failed=emission is None,
             )
-            if emission is not None:
+            if failure is None:
                 break
-            if failure and (not failure.retryable or failure.is_exhausted or not retries_left):
+            if not failure.retryable or failure.is_exhausted or not retries_left:
                 raise failure
         if emission is not None and emission.committed:
             tokens = _timed(emission.committed)

@@ -12,8 +12,7 @@ from wlk_bench.errors import DataError
 
 def _check_span(instance: Any, _attribute: object, end: float) -> None:
     sign = "<" if isinstance(instance, ReferenceTurn) else "<="  # a word may have no length
-    is_ordered = instance.start < end or (instance.start == end and sign == "<=")
-    if not (is_ordered and instance.start >= 0 and math.isfinite(end)):
+    if not 0 <= instance.start <= end < math.inf or (sign == "<" and instance.start == end):
         raise DataError(
             f"expected 0 <= start {sign} end in seconds for {attrs.astuple(instance)[0]!r}, "
             f"got {instance.start} to {end}; correct the reference"

@@ -1,4 +1,4 @@
-"""A result for people: a table for the terminal and Markdown for pages."""
+"""A result for people: tables for the terminal."""
 
 from __future__ import annotations
 
@@ -56,65 +56,6 @@ def print_table(table: Table) -> None:
     Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """Return a page: the conditions, the figures and the worst samples with their texts."""
-    setup = result["setup"]
-    seconds = setup["chunk_seconds"]
-    chunks = "one chunk a sample" if seconds is None else f"{seconds:g} s"
-    conditions = [
-        ("backend", title(result)),
-        ("data", f"{setup['data']}, {setup['mode']}"),
-        ("normaliser", f"{setup['normaliser']}, counted by {setup['unit']}"),
-        ("chunks", f"{chunks}, {'paced' if setup['is_paced'] else 'as fast as possible'}"),
-        ("streams at a time", str(setup["streams"])),
-        ("platform", describe(result["platform"])),
-        ("versions", ", ".join(f"{k} {v}" for k, v in sorted(result["versions"].items()))),
-    ]
-    lines = [
-        f"# {title(result)}",
-        "",
-        *markdown_table(["condition", ""], conditions),
-        "",
-        *markdown_table(["figure", ""], rows(result)),
-        "",
-    ]
-    by_id = {sample["id"]: sample for sample in result["samples"]}
-    worst = [by_id[name] for name in result["worst"]]
-    cells = [
-        [
-            sample["id"],
-            "-" if sample["wer"] is None else f"{100 * sample['wer']:.1f} %",
-            sample["reference_normalised"],
-            sample["hypothesis_normalised"],
-        ]
-        for sample in worst
-    ]
-    if worst:
-        lines += ["The samples with the most errors:", ""]
-        lines += markdown_table(["sample", "WER", "reference", "hypothesis"], cells)
-    else:
-        lines.append("Every sample is without error.")
-    return "\n".join(lines) + "\n"
-
-
-def markdown_table(header: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:
-    """Return a Markdown table as lines."""
-    names = list(header)
-    return [
-        f"| {' | '.join(names)} |",
-        f"|{'|'.join(' --- ' for _ in names)}|",
-        *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in body),
-    ]
-
-
-def describe(platform: dict[str, Any]) -> str:
-    """Return a machine in a line."""
-    return (
-        f"{platform['processor']}, {platform['cores']} cores, {platform['system']} "
-        f"{platform['machine']}, Python {platform['python']}"
-    )
-
-
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield the differences between A and B as label and text."""
     for label, found in (("WER, B - A", comparison.wer), ("CER, B - A", comparison.cer)):
@@ -122,7 +63,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield label, "too little data for an interval"
             continue
         verdict = "differs" if found.is_significant else "no difference shown"
-        low, high = 100 * found.interval.low, 100 * found.interval.high
+        low, high = 100 * found.low, 100 * found.high
         yield label, f"{100 * found.difference:+.2f} points [{low:+.2f}, {high:+.2f}], {verdict}"
     if comparison.rtf_ratio is not None:
         yield "RTF, B / A", f"{comparison.rtf_ratio:.2f}"

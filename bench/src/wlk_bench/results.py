@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_bench.scoring import SampleScore
 
 RESULT_SCHEMA = "wlk-bench-result/1"
-WORST = 10  #: samples with the most errors that are shown with their texts
+WORST = 10  #: samples with the most errors that are named
 
 
 def build_result(

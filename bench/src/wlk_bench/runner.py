@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
-import hashlib
+from contextlib import closing
 import json
+import math
 import re
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-
-import attrs
 
 from wlk_bench.environment import describe_platform
 from wlk_bench.errors import ResultError
 from wlk_bench.events import EventLog, Header, read_log, write_log
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.recorder import Clock, record_stream
-from wlk_bench.report import markdown
 from wlk_bench.results import build_result
 from wlk_bench.scoring import score
 
@@ -30,32 +28,21 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend
 
 
-@attrs.frozen(kw_only=True)
-class Progress:
-    """The progress of a run and its figures so far."""
-
-    done: int
-    total: int
-    sample: str
-    wer: float | None
-    rtf: float | None
-
-
 def run_benchmark(
     dataset: Dataset,
     config: RunConfig,
     open_backend: Callable[[], Backend],
     output: Path,
     *,
-    observe: Callable[[Progress], None] = lambda _progress: None,
+    observe: Callable[[str], None] = lambda _line: None,
     timer: Callable[[], float] = perf_counter,
 ) -> dict[str, Any]:
     """
     Measure *dataset* and return the result, which is also written below *output*.
 
-    `logs/` has one event log a stream, `samples.jsonl` one record a stream as it ends, and
-    `result.json` and `report.md` the figures.  Streams whose log is complete are not recorded
-    again, so that an interrupted run can be continued; the backend is opened only for the others.
+    `logs/` has one event log a stream and `result.json` the figures.  Streams whose log is
+    complete are not recorded again, so that an interrupted run can be continued; the backend is
+    opened only for the others.  *observe* gets the progress and the figures so far.
     With time.process_time as *timer*, other load of the machine does not change the figures.
 
     Raises:
@@ -67,54 +54,43 @@ def run_benchmark(
     _claim(output, config)
     paths = {sample.id: _log_path(output, sample) for sample in dataset.samples}
     scores: dict[str, SampleScore] = {}
-    with (output / "samples.jsonl").open("w", encoding="utf-8") as records:
 
-        def keep(log: EventLog) -> None:
-            scored = score(log, normaliser_name=config.normaliser)
-            scores[scored.id] = scored
-            records.write(json.dumps(scored.to_json(), ensure_ascii=False) + "\n")
-            records.flush()
-            audio = sum(each.audio_seconds for each in scores.values())
-            busy = sum(each.time.busy_seconds for each in scores.values())
-            observe(
-                Progress(
-                    done=len(scores),
-                    total=len(dataset.samples),
-                    sample=scored.id,
-                    wer=ErrorCounts.total(each.words for each in scores.values()).rate,
-                    rtf=busy / audio if audio else None,
-                )
-            )
+    def keep(log: EventLog) -> None:
+        scored = score(log, normaliser_name=config.normaliser)
+        scores[scored.id] = scored
+        wer = ErrorCounts.total(each.words for each in scores.values()).rate
+        wrong = "-" if wer is None else f"{100 * wer:.2f} %"
+        busy = sum(each.time.busy_seconds for each in scores.values())
+        rtf = busy / (sum(each.audio_seconds for each in scores.values()) or math.inf)
+        observe(f"{len(scores)}/{len(paths)}  WER {wrong}  RTF {rtf:.3f}  {scored.id}")
 
-        waiting = [sample for sample in dataset.samples if not paths[sample.id].exists()]
-        names = {sample.id for sample in waiting}
-        for sample in dataset.samples:
-            if sample.id not in names:
-                keep(read_log(paths[sample.id]))
-        session = None
-        if waiting:
-            began = perf_counter()
-            with open_backend() as backend:
-                backend.warmup()
-                loaded = perf_counter()
-                for log in _recorded(backend, waiting, config, timer):
-                    write_log(paths[log.header.audio], log)
-                    keep(log)
-            elapsed = perf_counter() - loaded
-            audio_seconds = sum(sample.seconds for sample in waiting)
-            session = {
-                "load_seconds": loaded - began,
-                "streams": config.streams,
-                "samples": len(waiting),
-                "audio_seconds": audio_seconds,
-                "elapsed_seconds": elapsed,
-                "audio_per_second": audio_seconds / elapsed if elapsed > 0 else None,
-            }
+    for path in paths.values():
+        if path.exists():
+            keep(read_log(path))
+    waiting = [sample for sample in dataset.samples if sample.id not in scores]
+    session = None
+    if waiting:
+        began = perf_counter()
+        with open_backend() as backend:
+            backend.warmup()
+            loaded = perf_counter()
+            for log in _recorded(backend, waiting, config, timer):
+                write_log(paths[log.header.audio], log)
+                keep(log)
+        elapsed = perf_counter() - loaded
+        audio_seconds = sum(sample.seconds for sample in waiting)
+        session = {
+            "load_seconds": loaded - began,
+            "streams": config.streams,
+            "samples": len(waiting),
+            "audio_seconds": audio_seconds,
+            "elapsed_seconds": elapsed,
+            "audio_per_second": audio_seconds / elapsed if elapsed > 0 else None,
+        }
     ordered = [scores[sample.id] for sample in dataset.samples]
     result = build_result(config, ordered, session=session)
     text = json.dumps(result, ensure_ascii=False) + "\n"
     (output / "result.json").write_text(text, encoding="utf-8")
-    (output / "report.md").write_text(markdown(result), encoding="utf-8")
     return result
 
 
@@ -125,12 +101,7 @@ def _claim(output: Path, config: RunConfig) -> None:
     if not path.exists():
         path.write_text(json.dumps(current, indent=2) + "\n", encoding="utf-8")
         return
-    try:
-        earlier = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ResultError(
-            f"expected a setup in {path}: {error}; choose another --output"
-        ) from error
+    earlier = json.loads(path.read_text(encoding="utf-8"))
     for key in sorted(current.keys() | earlier.keys()):
         if current.get(key) != earlier.get(key):
             raise ResultError(
@@ -140,9 +111,7 @@ def _claim(output: Path, config: RunConfig) -> None:
 
 
 def _log_path(output: Path, sample: Sample) -> Path:
-    safe = re.sub(r"[^\w.-]", "_", sample.id)
-    if safe != sample.id or len(safe) > 100:  # noqa: PLR2004 -- file names end at 255 bytes
-        safe = f"{safe[:80]}-{hashlib.sha256(sample.id.encode()).hexdigest()[:12]}"
+    safe = re.sub(r"[^\w.-]", lambda found: f"%{ord(found[0]):x}", sample.id)
     return output / "logs" / f"{safe}.jsonl"
 
 
@@ -166,20 +135,13 @@ def _recorded(
 def _record(
     backend: Backend, sample: Sample, config: RunConfig, timer: Callable[[], float]
 ) -> EventLog:
-    processor = backend.create_processor(
+    opened = backend.create_processor(
         language=config.language, task=config.task, **config.stream_arguments
     )
-    try:
-        events = tuple(
-            record_stream(
-                processor,
-                sample.audio(),
-                chunk_seconds=config.chunk_seconds,
-                clock=Clock(is_paced=config.is_paced, timer=timer),
-            )
-        )
-    finally:
-        processor.close()
+    clock = Clock(is_paced=config.is_paced, timer=timer)
+    with closing(opened) as processor:
+        seconds = config.chunk_seconds
+        events = tuple(record_stream(processor, sample.audio(), chunk_seconds=seconds, clock=clock))
     return EventLog(
         header=Header(
             audio=sample.id,

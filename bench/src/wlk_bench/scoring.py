@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -9,12 +10,11 @@ import attrs
 from wlk_bench.metrics.alignment import align_words
 from wlk_bench.metrics.emitted import committed_words, screens, transcript
 from wlk_bench.metrics.error_rate import ErrorCounts, character_edits, word_edits
-from wlk_bench.metrics.lagging import Lagging, long_yaal, source_laal
+from wlk_bench.metrics.lagging import long_yaal, source_laal
 from wlk_bench.metrics.normalise import normaliser, unit_of
 from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
 from wlk_bench.metrics.timing import (
     Delay,
-    TimeErrors,
     finalisation,
     first_commit,
     first_display,
@@ -60,11 +60,12 @@ class SampleScore:
     first_commit: Delay | None
     first_display: Delay | None
     finalisation: Delay | None
-    laal: Lagging | None
-    long_yaal: tuple[Lagging, ...]
+    laal: Delay | None
+    long_yaal: tuple[Delay, ...]
     erasure: Erasure
     hold_back: tuple[float, ...]
-    word_times: TimeErrors
+    word_times: tuple[tuple[float, float], ...]  #: errors of start and end, see `time_errors`
+    backsteps: int  #: words that start before the word in front of them
     missing_at_flushes: tuple[int, ...]
     work: dict[str, int]
     windows: tuple[WorkWindow, ...]
@@ -76,7 +77,7 @@ class SampleScore:
             "id": self.id,
             "audio_seconds": self.audio_seconds,
             "busy_seconds": self.time.busy_seconds,
-            "rtf": self.time.rtf,
+            "rtf": self.time.busy_seconds / self.audio_seconds if self.audio_seconds else None,
             "wer": self.words.rate,
             "cer": self.characters.rate,
             "wer_raw": self.words_raw.rate,
@@ -139,6 +140,7 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
         erasure=erasure(screens(log, unit)),
         hold_back=hold_back(log),
         word_times=time_errors(reference, words, alignment),
+        backsteps=sum(after.start < before.start for before, after in pairwise(words)),
         missing_at_flushes=(
             missing_at_flushes(reference, log, words, alignment) if reference.words else ()
         ),

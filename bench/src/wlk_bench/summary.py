@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_bench.metrics.error_rate import ErrorCounts
-from wlk_bench.metrics.stability import Erasure
 from wlk_bench.metrics.statistics import Distribution, pooled_rate
-from wlk_bench.metrics.timing import boundary_error, shift
+from wlk_bench.metrics.timing import boundary_error
 from wlk_bench.metrics.work import COUNTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from wlk_bench.metrics.lagging import Lagging
     from wlk_bench.metrics.timing import Delay
     from wlk_bench.scoring import SampleScore
 
@@ -30,7 +28,8 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
     pooled over words, ticks or streams.  Figures that cannot be measured are None.
     """
     audio = sum(score.audio_seconds for score in scores)
-    erased = sum((score.erasure for score in scores), Erasure())
+    erased = sum(score.erasure.erased for score in scores)
+    final = sum(score.erasure.final for score in scores)
     missing = [count for score in scores for count in score.missing_at_flushes]
     return {
         "samples": len(scores),
@@ -43,13 +42,13 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "real_time": _real_time(scores),
         "latency": _latency(scores),
         "lagging": {
-            "laal": _means(score.laal for score in scores),
-            "long_yaal": _means(chain.from_iterable(score.long_yaal for score in scores)),
+            "laal": _delays(_mean, (score.laal for score in scores)),
+            "long_yaal": _delays(_mean, chain.from_iterable(s.long_yaal for s in scores)),
         },
         "stability": {
-            "normalised_erasure": erased.normalised,
-            "erased_words": erased.erased,
-            "hold_back": _distribution(chain.from_iterable(s.hold_back for s in scores)),
+            "normalised_erasure": erased / final if final else None,
+            "erased_words": erased,
+            "hold_back": Distribution.figures(chain.from_iterable(s.hold_back for s in scores)),
         },
         "word_times": _word_times(scores),
         "flushes": {"count": len(missing), "missing_words": sum(missing)} if missing else None,
@@ -78,7 +77,7 @@ def _rate(
 
 
 def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
-    audio = sum(score.time.audio_seconds for score in scores)
+    audio = sum(score.audio_seconds for score in scores)
     busy = sum(score.time.busy_seconds for score in scores)
     ticks = [tick for score in scores for tick in score.time.ticks]
     relative = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
@@ -86,8 +85,8 @@ def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "rtf": busy / audio if audio else None,
         "speed": audio / busy if busy else None,
         "busy_seconds": busy,
-        "tick_rtf": _distribution(tick.busy / tick.seconds for tick in ticks),
-        "lateness": _distribution(tick.lateness for tick in ticks),
+        "tick_rtf": Distribution.figures(tick.busy / tick.seconds for tick in ticks),
+        "lateness": Distribution.figures(tick.lateness for tick in ticks),
         # 95 of 100 ticks end before the next chunk is due.
         "keeps_up": None if relative is None else relative.p95 <= 1.0,
     }
@@ -97,27 +96,26 @@ def _latency(scores: Sequence[SampleScore]) -> dict[str, Any]:
     words = [delay for score in scores for delay in score.emission]
     timed = sum(score.timed_words for score in scores)
     return {
-        "emission": _delays(words),
+        "emission": _delays(Distribution.figures, words),
         "coverage": len(words) / timed if timed else None,
-        "first_commit": _delays(score.first_commit for score in scores),
-        "first_display": _delays(score.first_display for score in scores),
-        "finalisation": _delays(score.finalisation for score in scores),
+        "first_commit": _delays(Distribution.figures, (s.first_commit for s in scores)),
+        "first_display": _delays(Distribution.figures, (s.first_display for s in scores)),
+        "finalisation": _delays(Distribution.figures, (s.finalisation for s in scores)),
     }
 
 
 def _word_times(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    starts = [error for score in scores for error in score.word_times.starts]
-    ends = [error for score in scores for error in score.word_times.ends]
-    start, end = boundary_error(starts), boundary_error(ends)
-    if start is None or end is None:
+    errors = [each for score in scores for each in score.word_times]
+    if not errors:
         return None
+    starts, ends = zip(*errors, strict=True)
     timed = sum(score.timed_words for score in scores)
     return {
-        "start": attrs.asdict(start),
-        "end": attrs.asdict(end),
-        "aas": shift(starts, ends),
-        "coverage": len(starts) / timed if timed else None,
-        "backsteps": sum(score.word_times.backsteps for score in scores),
+        "start": boundary_error(starts),
+        "end": boundary_error(ends),
+        "aas": fmean(map(abs, [*starts, *ends])),  # accumulated average shift
+        "coverage": len(errors) / timed if timed else None,
+        "backsteps": sum(score.backsteps for score in scores),
     }
 
 
@@ -138,24 +136,15 @@ def _growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
     }
 
 
-def _delays(delays: Iterable[Delay | None]) -> dict[str, Any]:
+def _delays(
+    describe: Callable[[list[float]], object], delays: Iterable[Delay | None]
+) -> dict[str, Any]:
     known = [delay for delay in delays if delay is not None]
     return {
-        "unaware": _distribution(delay.unaware for delay in known),
-        "aware": _distribution(delay.aware for delay in known),
+        "unaware": describe([delay.unaware for delay in known]),
+        "aware": describe([delay.aware for delay in known if delay.aware is not None]),
     }
 
 
-def _means(lags: Iterable[Lagging | None]) -> dict[str, float | None]:
-    known = [lag for lag in lags if lag is not None]
-    unaware = [lag.unaware for lag in known]
-    aware = [lag.aware for lag in known if lag.aware is not None]
-    return {
-        "unaware": fmean(unaware) if unaware else None,
-        "aware": fmean(aware) if aware else None,
-    }
-
-
-def _distribution(values: Iterable[float | None]) -> dict[str, float] | None:
-    found = Distribution.of(value for value in values if value is not None)
-    return None if found is None else attrs.asdict(found)
+def _mean(values: list[float]) -> float | None:
+    return fmean(values) if values else None

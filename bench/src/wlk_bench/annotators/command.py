@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from wlk_bench.errors import BenchError, DataError
+from wlk_bench.errors import DataError, extra
 from wlk_bench.options import output_option
 from wlk_bench.report import grid, print_table
 from wlk_core.cli.options import pairs_option
@@ -28,8 +28,8 @@ _MEASURES = {
 @click.argument("name", metavar="NAME[=MODEL]")
 @click.argument("manifest", type=click.Path(path_type=Path, exists=True))
 @pairs_option("--option", "options", "An option of the annotator")
-@click.option("--limit", type=int, help="Use so many recordings only.")
-@click.option("--chunk-seconds", type=float, default=0.1, show_default=True,
+@click.option("--limit", type=click.IntRange(min=1), help="Use so many recordings only.")
+@click.option("--chunk-seconds", type=click.FloatRange(0.01, 60), default=0.1, show_default=True,
               help="Audio given at a time.")  # fmt: skip
 @output_option(help="Write the figures, JSON, to this file.")
 def annotator(
@@ -53,21 +53,13 @@ def annotator(
     from wlk_core.options import parse_pairs  # noqa: PLC0415 -- `--help` needs none
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
 
-    if not 0.01 <= chunk_seconds <= 60:  # noqa: PLR2004 -- as the message says
-        raise DataError(f"expected --chunk-seconds from 0.01 to 60, got {chunk_seconds}")
     registry = Registry()
     kind: Any = registry.model_spec(name.partition("=")[0]).kind
     if kind not in _MEASURES:
         raise DataError(f"expected an annotator, got the {kind} {name}; measure it with run")
     subject, needs = _MEASURES[kind]
-    try:
+    with extra("annotators"):
         measures = import_module(f"wlk_bench.annotators.{subject}")
-    except ModuleNotFoundError as error:
-        if error.name not in {"sacrebleu", "scipy"}:
-            raise
-        raise BenchError(
-            f"expected {error.name}, got no such package: pip install 'wlk-bench[annotators]'"
-        ) from error
     dataset = load_dataset(f"manifest:{manifest}", limit=limit)
     for sample in dataset.samples:
         if not (sample.turns if needs == "turns" else sample.reference.words):

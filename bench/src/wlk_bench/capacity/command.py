@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from wlk_bench.errors import CapacityError
+from wlk_bench.errors import extra
 from wlk_bench.options import output_option
 from wlk_bench.report import grid, print_table
 from wlk_core.cli.options import pairs_option
@@ -21,24 +20,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wlk_bench.capacity.measurement import PacedRun
-    from wlk_bench.capacity.search import Capacity
 
 CAPACITY_SCHEMA = "wlk-bench-capacity/2"
 _QUIET_CORES = 0.1  # that other processes use on a quiet machine
 _MILLI = 1000.0
 _COUNT = click.IntRange(min=1)
-
-
-def _above_zero(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise click.BadParameter(f"expected a number above 0, got {value:g}")
-    return value
-
-
-def _from_zero(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if not 0 <= value < math.inf:
-        raise click.BadParameter(f"expected 0 or more, got {value:g}")
-    return value
+_SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -48,9 +35,9 @@ def _from_zero(_context: click.Context, _parameter: click.Parameter, value: floa
 @click.option("--language", help="Code the streams are forced to; by default that of the data.")
 @click.option("--data", default="digits", show_default=True, metavar="NAME",
               help="What is spoken; see wlk-bench run.")  # fmt: skip
-@click.option("--tick", type=float, callback=_above_zero, default=0.5, show_default=True,
+@click.option("--tick", type=_SECONDS, default=0.5, show_default=True,
               help="Seconds of audio in a chunk; it is due as long after its arrival.")  # fmt: skip
-@click.option("--p99", type=float, callback=_from_zero, default=0.05, show_default=True,
+@click.option("--p99", type=click.FloatRange(min=0), default=0.05, show_default=True,
               help="Maximum p99 lateness of chunks, in seconds after their deadline.")  # fmt: skip
 @click.option("--cores", type=_COUNT, help="Use so many cores; by default all.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, show_default=True,
@@ -58,7 +45,7 @@ def _from_zero(_context: click.Context, _parameter: click.Parameter, value: floa
 @click.option("--clock", type=click.Choice(["wall", "cpu"]), default="wall", show_default=True,
               help="cpu: one worker in simulated time that processor time moves, which gives it "
               "a core of its own on a shared machine.")  # fmt: skip
-@click.option("--seconds", type=float, callback=_above_zero, default=20.0, show_default=True,
+@click.option("--seconds", type=_SECONDS, default=20.0, show_default=True,
               help="Audio of each session in a run.")  # fmt: skip
 @click.option("--runs", type=_COUNT, default=6, show_default=True,
               help="Maximum number of runs in real time.")  # fmt: skip
@@ -78,16 +65,10 @@ def capacity(
     First as many sessions run as the throughput of the machine allows, then more or fewer, until
     the most are found whose chunks are done in time.
     """
-    try:
+    with extra("capacity"):
         from wlk_bench.capacity.measurement import open_bench  # noqa: PLC0415 -- brings numpy
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "wlk_serve":
-            raise
-        raise CapacityError(
-            "expected wlk-serve, whose scheduler steps the sessions, got no such package: "
-            "pip install 'wlk-bench[capacity]'"
-        ) from error
     from wlk_bench.capacity.search import search  # noqa: PLC0415 -- with the others
+    from wlk_bench.environment import describe_platform  # noqa: PLC0415 -- as above
 
     with open_bench(**conditions) as (bench, config):
         # Each run decodes up to twice its audio, and may wait for what is not done in time.
@@ -99,13 +80,29 @@ def capacity(
             err=True,
         )
         found = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)
-        setup = {
+    # Times are seconds, memory is bytes, utilisation is a share of 1.
+    report = {
+        "schema": CAPACITY_SCHEMA,
+        "setup": {
             **config.to_json(),
             "clock": conditions["clock"],
             "seconds": seconds,
             "workers": bench.workers,
-        }
-        report = _report(found, setup, config.versions, cores=bench.cores, gpus=gpus)
+        },
+        "platform": describe_platform(),
+        "versions": dict(config.versions),
+        "p99_lateness": p99,
+        "sessions": found.sessions,
+        "sessions_that_are_late": found.fewest_late,
+        "cores": bench.cores,
+        "gpus": gpus,
+        "sessions_per_core": found.sessions / bench.cores,
+        "sessions_per_gpu": found.sessions / gpus if gpus else None,
+        "session_bytes": found.best.session_bytes,
+        "utilisation": found.best.utilisation,
+        "audio_per_second": found.throughput,
+        "runs": [attrs.asdict(run) for run in found.runs],
+    }
     others = max(run.other_cores or 0.0 for run in found.runs)
     if others > _QUIET_CORES:
         click.echo(
@@ -120,36 +117,7 @@ def capacity(
 
 
 def _show_run(run: PacedRun) -> None:
-    click.echo(
-        f"{run.sessions} sessions: p99 {run.p99_delay:.2f} s from the arrival, "
-        f"{run.p99_lateness:.2f} s from the deadline",
-        err=True,
-    )
-
-
-def _report(
-    found: Capacity, setup: dict[str, Any], versions: Mapping[str, str], *, cores: int, gpus: int
-) -> dict[str, Any]:
-    """Return the document: times are seconds, memory is bytes, utilisation is a share of 1."""
-    from wlk_bench.environment import describe_platform  # noqa: PLC0415 -- with the others
-
-    return {
-        "schema": CAPACITY_SCHEMA,
-        "setup": setup,
-        "platform": describe_platform(),
-        "versions": dict(versions),
-        "p99_lateness": found.p99_lateness,
-        "sessions": found.sessions,
-        "sessions_that_are_late": found.fewest_late,
-        "cores": cores,
-        "gpus": gpus,
-        "sessions_per_core": found.sessions / cores,
-        "sessions_per_gpu": found.sessions / gpus if gpus else None,
-        "session_bytes": found.best.session_bytes,
-        "utilisation": found.best.utilisation,
-        "audio_per_second": found.throughput,
-        "runs": [attrs.asdict(run) for run in found.runs],
-    }
+    click.echo(f"{run.sessions} sessions: p99 lateness {run.p99_lateness:.2f} s", err=True)
 
 
 def _tables(report: Mapping[str, Any]) -> Iterator[Table]:

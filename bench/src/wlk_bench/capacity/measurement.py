@@ -41,14 +41,12 @@ class CpuClock:
     A clock that the processor time of this process moves; it jumps over the time without work.
 
     A step that runs alone takes as long on it as on a core of its own, whatever else the machine
-    does.  The cost of reading the clock is not counted.
+    does.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
         self.idle_seconds = 0.0  #: that were jumped over
-        readings = [time.process_time() for _ in range(200)]
-        self._cost = float(np.median(np.diff(readings)))
         self._last = time.process_time()
 
     def __call__(self) -> float:
@@ -58,7 +56,7 @@ class CpuClock:
     def read(self) -> float:
         """Let the processor time since the last reading pass, and return the time."""
         reading = time.process_time()
-        self.now += max(0.0, reading - self._last - self._cost)
+        self.now += reading - self._last
         self._last = reading
         return self.now
 
@@ -212,8 +210,7 @@ class Bench:
                 # A consumer of the events that costs nothing.
                 attachments=[scheduler.attach(s, lambda _events: None) for s in sessions],
                 scheduler=scheduler,
-                clips=self.clips,
-                chunk_samples=round(self.tick_seconds * SAMPLE_RATE),
+                bench=self,
                 clock=clock,
             )
             for session in sessions:
@@ -232,8 +229,7 @@ class _Sessions:
     sessions: list[TimedSession]
     attachments: list[Attachment]
     scheduler: Scheduler
-    clips: Sequence[NDArray[np.float32]]
-    chunk_samples: int
+    bench: Bench
     clock: CpuClock | None
 
     @property
@@ -248,9 +244,9 @@ class _Sessions:
 
     def send(self, index: int, number: int, arrival: float) -> None:
         """Send a session its chunk of that number."""
-        clip = self.clips[index % len(self.clips)]
-        first = number * self.chunk_samples
-        chunk = np.take(clip, range(first, first + self.chunk_samples), mode="wrap")
+        clip = self.bench.clips[index % len(self.bench.clips)]
+        samples = round(self.bench.tick_seconds * SAMPLE_RATE)
+        chunk = np.take(clip, range(number * samples, (number + 1) * samples), mode="wrap")
         if self.clock:
             self.clock.leave_out()  # cutting the chunk is the work of a client
         self.sessions[index].arrive(chunk, arrival)
@@ -309,7 +305,7 @@ def open_bench(
         "model": model, "language": language, "chunk_seconds": tick, "is_paced": True
     }  # fmt: skip
     config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
-    if "tick_seconds" in {*config.stream_options} - config.requested:
+    if "tick_seconds" in {*config.stream_options} - {*config.stream_arguments}:
         options = (*options, f"tick_seconds={tick:g}")
         config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
     is_cpu_clock = clock == "cpu"

@@ -30,7 +30,6 @@ class Capacity:
     Attributes:
         sessions: the most that kept the lateness in a run.
         fewest_late: the fewest above them that did not; None where the search ended before.
-        p99_lateness: the bound, in seconds.
         throughput: seconds of audio decoded in a second, all workers busy.
         runs: in their order.
 
@@ -38,7 +37,6 @@ class Capacity:
 
     sessions: int
     fewest_late: int | None
-    p99_lateness: float
     throughput: float
     runs: tuple[PacedRun, ...]
 
@@ -92,10 +90,4 @@ def search(
             f"{runs[-1].p99_lateness:.2f} s with 1 session; "
             "take a larger --tick or --p99, or a smaller model"
         )
-    return Capacity(
-        sessions=most,
-        fewest_late=late,
-        p99_lateness=p99_lateness,
-        throughput=throughput,
-        runs=tuple(runs),
-    )
+    return Capacity(sessions=most, fewest_late=late, throughput=throughput, runs=tuple(runs))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from wlk_bench.data.digits import digits, long_digits
+from wlk_bench.data.recordings import librispeech, manifest
 from wlk_bench.data.sample import chaptered, spread
 from wlk_bench.errors import DataError
 
@@ -51,23 +53,15 @@ def load_dataset(
     language: str | None = "en"
     normaliser = "english"
     if kind == "digits" and not path:
-        from wlk_bench.data.digits import digits  # noqa: PLC0415 -- decodes the clips
-
         # The English normaliser would join "four two" to "42".
         samples, normaliser, name = digits(), "basic", "digits"
     elif kind == "digits":
-        from wlk_bench.data.digits import long_digits  # noqa: PLC0415 -- decodes the clips
-
-        minutes = _minutes(path)
-        samples, normaliser, name, mode = long_digits(minutes), "basic", text, "chapter"
+        samples, normaliser, name = long_digits(_minutes(path)), "basic", text
+        mode = "chapter"
     elif kind == "librispeech" and path:
-        from wlk_bench.data.recordings import librispeech  # noqa: PLC0415 -- brings av
-
         folder = Path(path).expanduser()
         samples, name = librispeech(folder), f"librispeech:{folder.resolve().name}"
     elif kind == "manifest" and path:
-        from wlk_bench.data.recordings import manifest  # noqa: PLC0415 -- brings av
-
         file = Path(path).expanduser()
         samples, name, language, normaliser = manifest(file), f"manifest:{file.name}", None, "basic"
     else:
@@ -75,8 +69,6 @@ def load_dataset(
             "expected --data digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE; "
             f"got {text!r}"
         )
-    if limit is not None and limit < 1:
-        raise DataError(f"expected --limit of at least 1, got {limit}")
     if mode == "chapter":
         samples = chaptered(samples, reports_pauses=reports_pauses)
         name += ", pauses as silences" * reports_pauses

@@ -10,10 +10,7 @@ from wlk_bench.reference import Reference, ReferenceWord
 from wlk_conformance.testing import clip_names, connected_digits, load_clip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from wlk_conformance.testing import Clip
 
@@ -61,13 +58,9 @@ def long_digits(minutes: float) -> tuple[Sample, ...]:
 
 def _sample(name: str, group: str, load: Callable[[], Clip]) -> Sample:
     clip = load()
-
-    def audio() -> Iterator[NDArray[np.float32]]:
-        yield load().audio
-
     return Sample(
         id=name,
-        audio=audio,
+        audio=lambda: iter([load().audio]),
         seconds=clip.seconds,
         reference=Reference(
             text=clip.text,

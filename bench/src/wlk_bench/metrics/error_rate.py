@@ -17,7 +17,7 @@ BLOCK_CHARACTERS = 250  # about as long
 
 @attrs.frozen(kw_only=True)
 class ErrorCounts:
-    """Edits between a hypothesis and a reference; counts of several samples add up with `+`."""
+    """Edits between a hypothesis and a reference."""
 
     hits: int = 0
     substitutions: int = 0
@@ -44,19 +44,12 @@ class ErrorCounts:
         """Errors per word of the reference, as a fraction; None where the reference is empty."""
         return self.errors / self.reference_length if self.reference_length else None
 
-    def __add__(self, other: ErrorCounts) -> ErrorCounts:
-        """Return the counts of both."""
-        return ErrorCounts(
-            hits=self.hits + other.hits,
-            substitutions=self.substitutions + other.substitutions,
-            deletions=self.deletions + other.deletions,
-            insertions=self.insertions + other.insertions,
-        )
-
     @classmethod
     def total(cls, counts: Iterable[ErrorCounts]) -> ErrorCounts:
-        """Return the counts of all."""
-        return sum(counts, cls())
+        """Return the counts of several samples together."""
+        every = list(counts)
+        names = (field.name for field in attrs.fields(cls))
+        return cls(**{name: sum(getattr(each, name) for each in every) for name in names})
 
 
 @attrs.frozen(kw_only=True)

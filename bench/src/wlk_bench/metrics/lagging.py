@@ -7,9 +7,8 @@ from itertools import takewhile
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-import attrs
-
 from wlk_bench.metrics.segmentation import soft_segments
+from wlk_bench.metrics.timing import Delay
 from wlk_bench.reference import ReferenceSegment
 
 if TYPE_CHECKING:
@@ -17,18 +16,6 @@ if TYPE_CHECKING:
 
     from wlk_bench.metrics.emitted import EmittedWord
     from wlk_bench.reference import Reference
-
-
-@attrs.frozen(kw_only=True)
-class Lagging:
-    """
-    Average lagging of one stream or segment, in seconds.
-
-    `aware` is None where no word counts on the clock, which is behind the audio.
-    """
-
-    unaware: float
-    aware: float | None
 
 
 def laal(delays: Sequence[float], *, source_seconds: float, reference_length: int) -> float | None:
@@ -72,7 +59,7 @@ def yaal(
 
 def source_laal(
     reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
-) -> Lagging | None:
+) -> Delay | None:
     """Return the LAAL of a whole stream read as one sentence."""
     length = len(_units(reference.text, unit))
     lag = partial(laal, source_seconds=audio_seconds, reference_length=length)
@@ -81,7 +68,7 @@ def source_laal(
 
 def long_yaal(
     reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
-) -> tuple[Lagging, ...]:
+) -> tuple[Delay, ...]:
     """
     Return the YAAL of each segment, after soft segmentation; their mean is LongYAAL.
 
@@ -92,7 +79,7 @@ def long_yaal(
     segments = reference.segments or (whole,)
     texts = [_units(segment.text, unit) for segment in segments]
     end = max(segment.end for segment in segments)
-    found: list[Lagging | None] = []
+    found: list[Delay | None] = []
     owned = soft_segments(texts, [word.text for word in words])
     for segment, text, own in zip(segments, texts, owned, strict=True):
         lag = partial(
@@ -107,11 +94,11 @@ def long_yaal(
 
 def _lagging(
     words: Sequence[EmittedWord], start: float, lag: Callable[[Sequence[float]], float | None]
-) -> Lagging | None:
+) -> Delay | None:
     """Return the lagging from the start of a segment, by audio alone and on the clock."""
     unaware = lag([word.audio_time - start for word in words])
     aware = lag([word.wall - start for word in words])
-    return None if unaware is None else Lagging(unaware=unaware, aware=aware)
+    return None if unaware is None else Delay(unaware, aware)
 
 
 def _units(text: str, unit: str) -> list[str]:

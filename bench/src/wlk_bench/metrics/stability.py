@@ -19,19 +19,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Erasure:
-    """Words taken back, and words of the final text; those of several streams add up."""
+    """Words taken back, and words of the final text; below 0.2 a display counts as stable."""
 
-    erased: int = 0
-    final: int = 0
-
-    @property
-    def normalised(self) -> float | None:
-        """Words taken back per final word; below 0.2 a display counts as stable."""
-        return self.erased / self.final if self.final else None
-
-    def __add__(self, other: Erasure) -> Erasure:
-        """Return the counts of both."""
-        return Erasure(self.erased + other.erased, self.final + other.final)
+    erased: int
+    final: int
 
 
 def erasure(displayed: Iterable[Screen]) -> Erasure:

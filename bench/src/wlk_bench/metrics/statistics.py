@@ -34,70 +34,55 @@ class Distribution:
         numbers = np.asarray(list(values), dtype=np.float64)
         if not len(numbers):
             return None
-        p50, p90, p95 = np.percentile(numbers, [50, 90, 95])
-        return cls(
-            count=len(numbers),
-            mean=float(numbers.mean()),
-            p50=float(p50),
-            p90=float(p90),
-            p95=float(p95),
-            max=float(numbers.max()),
-        )
+        p50, p90, p95, highest = map(float, np.percentile(numbers, [50, 90, 95, 100]))
+        mean = float(numbers.mean())
+        return cls(count=len(numbers), mean=mean, p50=p50, p90=p90, p95=p95, max=highest)
 
     @classmethod
     def figures(cls, values: Iterable[float], *names: str) -> dict[str, float] | None:
-        """Return the figures of *names* alone."""
-        found = cls.of(values)
-        return None if found is None else {name: getattr(found, name) for name in names}
-
-
-@attrs.frozen
-class Interval:
-    """A 95 % confidence interval."""
-
-    low: float
-    high: float
+        """Return the figures of *names* alone, all without names; None for no values."""
+        if (found := cls.of(values)) is None:
+            return None
+        every = attrs.asdict(found)
+        return {name: every[name] for name in names or every}
 
 
 @attrs.frozen(kw_only=True)
 class PairedDifference:
-    """Ratio of B minus ratio of A on the same blocks."""
+    """Ratio of B minus ratio of A on the same blocks, and the 95 % interval of it."""
 
     difference: float
-    interval: Interval
+    low: float
+    high: float
 
     @property
     def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.interval.low > 0 or self.interval.high < 0
+        return self.low > 0 or self.high < 0
 
 
-def ratio_interval(blocks: Sequence[tuple[float, float]]) -> Interval | None:
+def ratio_interval(blocks: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     """
-    Return the interval of sum(numerators) / sum(denominators) over *blocks*.
+    Return the 95 % interval of sum(numerators) / sum(denominators) over *blocks*.
 
     Whole blocks are drawn with replacement (Bisani & Ney 2004,
     https://doi.org/10.1109/ICASSP.2004.1326009).  Without a single error every resample gives 0, so
     the upper end is then the binomial one (Clopper & Pearson), for independent words.  The interval
     is None for fewer than two blocks or a denominator of 0.
     """
-    counts = np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
-    if len(counts) < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
-        return None
-    if counts[:, 0].sum() == 0:
-        return Interval(0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum())))
-    sums = _drawn(len(counts)) @ counts
-    return _interval(sums[:, 0] / np.maximum(sums[:, 1], 1.0))
+    counts = _counts(blocks)
+    interval = _resampled(counts)
+    if interval is None or counts[:, 0].any():
+        return interval
+    return 0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum()))
 
 
 def pooled_rate(blocks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
     """Return sum(numerators) / sum(denominators) over *blocks*, "rate", and its interval."""
-    total, interval = sum(length for _, length in blocks), ratio_interval(blocks)
-    return {
-        "rate": sum(part for part, _ in blocks) / total if total else None,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
-    }
+    total = sum(length for _, length in blocks)
+    low, high = ratio_interval(blocks) or (None, None)
+    rate = sum(part for part, _ in blocks) / total if total else None
+    return {"rate": rate, "low": low, "high": high}
 
 
 def paired_difference(
@@ -108,30 +93,29 @@ def paired_difference(
 
     The difference is None for fewer than two blocks.
     """
-    a = np.asarray(blocks_a, dtype=np.float64).reshape(-1, 2)
-    b = np.asarray(blocks_b, dtype=np.float64).reshape(-1, 2)
-    if len(a) < 2 or a[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
+    a, b = _counts(blocks_a), _counts(blocks_b)
+    counts = np.column_stack([b[:, 0] - a[:, 0], a[:, 1]])
+    interval = _resampled(counts)
+    if interval is None:
         return None
-    draws = _drawn(len(a))
-    lengths = np.maximum(draws @ a[:, 1], 1.0)
-    differences = (draws @ (b[:, 0] - a[:, 0])) / lengths
-    return PairedDifference(
-        difference=float((b[:, 0].sum() - a[:, 0].sum()) / a[:, 1].sum()),
-        interval=_interval(differences),
-    )
+    errors, length = counts.sum(axis=0)
+    return PairedDifference(difference=float(errors / length), low=interval[0], high=interval[1])
 
 
-def _drawn(blocks: int) -> NDArray[np.float64]:
-    """Return the number of times each block is drawn in each resample."""
+def _counts(blocks: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
+    return np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
+
+
+def _resampled(counts: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Return the interval of the ratio of the two columns, over blocks drawn by their rows."""
+    blocks = len(counts)
+    if blocks < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
+        return None
     rng = np.random.default_rng(_SEED)
-    shares = np.full(blocks, 1.0 / blocks)
-    return rng.multinomial(blocks, shares, size=RESAMPLES).astype(np.float64)
-
-
-def _interval(values: NDArray[np.float64]) -> Interval:
+    sums = rng.multinomial(blocks, np.full(blocks, 1.0 / blocks), size=RESAMPLES) @ counts
     outside = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(values, [outside, 100 - outside])
-    return Interval(float(low), float(high))
+    low, high = np.percentile(sums[:, 0] / np.maximum(sums[:, 1], 1.0), [outside, 100 - outside])
+    return float(low), float(high)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -12,11 +11,11 @@ from wlk_bench.events import Commit
 from wlk_bench.metrics.emitted import screens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wlk_bench.events import EventLog
     from wlk_bench.metrics.alignment import WordAlignment
-    from wlk_bench.metrics.emitted import EmittedWord
+    from wlk_bench.metrics.emitted import EmittedWord, Screen
     from wlk_bench.reference import Reference
 
 COLLARS = (0.05, 0.1, 0.2)  #: seconds within which a boundary counts as correct
@@ -28,11 +27,11 @@ class Delay:
     Seconds of delay, computation-unaware and computation-aware.
 
     Unaware counts the audio given by then.  Aware counts time on the clock, including the work and
-    the waiting for earlier work.
+    the waiting for earlier work; an average is None where no word counts on that clock.
     """
 
     unaware: float
-    aware: float
+    aware: float | None
 
 
 def word_delays(
@@ -43,26 +42,17 @@ def word_delays(
 
     Only words aligned as equal count; their share of all words is the coverage.
     """
-    return tuple(
-        _since(reference.words[i].end, words[j].audio_time, words[j].wall)
-        for i, j in alignment.equal
-    )
+    return tuple(_since(reference.words[i].end, words[j]) for i, j in alignment.equal)
 
 
 def first_commit(reference: Reference, log: EventLog) -> Delay | None:
     """Return the time from the true start of the first word to the first committed text."""
-    first = next((commit for commit in log.of(Commit) if commit.tokens), None)
-    if first is None or not reference.words:
-        return None
-    return _since(reference.words[0].start, first.audio_time, first.wall)
+    return _since_first_word(reference, (each for each in log.of(Commit) if each.tokens))
 
 
 def first_display(reference: Reference, log: EventLog) -> Delay | None:
     """Return the time from the true start of the first word to the first text on the screen."""
-    first = next((screen for screen in screens(log) if screen.tail), None)
-    if first is None or not reference.words:
-        return None
-    return _since(reference.words[0].start, first.audio_time, first.wall)
+    return _since_first_word(reference, (each for each in screens(log) if each.tail))
 
 
 def finalisation(reference: Reference, log: EventLog) -> Delay | None:
@@ -75,66 +65,39 @@ def finalisation(reference: Reference, log: EventLog) -> Delay | None:
     if not commits:
         return None
     end = reference.words[-1].end if reference.words else log.header.audio_seconds
-    return _since(end, commits[-1].audio_time, commits[-1].wall)
+    return _since(end, commits[-1])
 
 
-def _since(time: float, audio_time: float, wall: float) -> Delay:
-    return Delay(audio_time - time, wall - time)
+def _since_first_word(reference: Reference, shown: Iterator[Commit | Screen]) -> Delay | None:
+    first = next(shown, None)
+    return None if first is None or not reference.words else _since(reference.words[0].start, first)
 
 
-@attrs.frozen(kw_only=True)
-class TimeErrors:
-    """
-    Signed errors in seconds (positive: too late) of the words recognised in one stream.
-
-    `backsteps` counts the emitted words that start before the word in front of them.
-    """
-
-    starts: tuple[float, ...] = ()
-    ends: tuple[float, ...] = ()
-    backsteps: int = 0
-
-
-@attrs.frozen(kw_only=True)
-class BoundaryError:
-    """Errors of one kind of boundary: bias is the mean, the others are of absolute values."""
-
-    bias: float
-    median: float
-    p90: float
-    within: dict[str, float]  #: share of boundaries within each collar, by its milliseconds
+def _since(time: float, emitted: EmittedWord | Commit | Screen) -> Delay:
+    return Delay(emitted.audio_time - time, emitted.wall - time)
 
 
 def time_errors(
     reference: Reference, words: Sequence[EmittedWord], alignment: WordAlignment
-) -> TimeErrors:
-    """Compare the times of words aligned as equal."""
+) -> tuple[tuple[float, float], ...]:
+    """
+    Return the errors of start and end of each word aligned as equal.
+
+    They are in seconds, positive where the time is too late.
+    """
     pairs = [(reference.words[i], words[j]) for i, j in alignment.equal]
-    return TimeErrors(
-        starts=tuple(word.start - true.start for true, word in pairs),
-        ends=tuple(word.end - true.end for true, word in pairs),
-        backsteps=sum(b.start < a.start for a, b in pairwise(words)),
-    )
+    return tuple((word.start - true.start, word.end - true.end) for true, word in pairs)
 
 
-def boundary_error(errors: Iterable[float]) -> BoundaryError | None:
-    """Describe signed errors; None for no errors."""
-    signed = np.array(list(errors))
-    if not len(signed):
-        return None
-    size = np.abs(signed)
-    return BoundaryError(
-        bias=float(signed.mean()),
-        median=float(np.median(size)),
-        p90=float(np.percentile(size, 90)),
-        within={
+def boundary_error(errors: Sequence[float]) -> dict[str, Any]:
+    """Describe signed errors, one at least: bias is the mean, the others are of absolute values."""
+    size = np.abs(errors)
+    return {
+        "bias": float(np.mean(errors)),
+        "median": float(np.median(size)),
+        "p90": float(np.percentile(size, 90)),
+        "within": {
             f"{round(1000 * collar)} ms": float(np.mean(size <= collar + 1e-9))
             for collar in COLLARS
         },
-    )
-
-
-def shift(starts: Iterable[float], ends: Iterable[float]) -> float | None:
-    """Return the accumulated average shift (AAS): the mean absolute error over all boundaries."""
-    size = np.abs(np.array([*starts, *ends]))
-    return float(size.mean()) if len(size) else None
+    }

@@ -21,12 +21,11 @@ COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 @attrs.frozen
 class Tick:
-    """One chunk: its end and length in seconds of audio, the work on it and its lateness."""
+    """One chunk: its length in seconds of audio, the work on it and its lateness."""
 
-    audio_time: float
     seconds: float
-    busy: float
-    lateness: float
+    busy: float = 0.0
+    lateness: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -38,14 +37,8 @@ class RealTime:
     audio.  Flushes belong to no tick.
     """
 
-    audio_seconds: float
     busy_seconds: float
     ticks: tuple[Tick, ...]
-
-    @property
-    def rtf(self) -> float | None:
-        """Seconds of work per second of audio, flushes included; None without audio."""
-        return self.busy_seconds / self.audio_seconds if self.audio_seconds else None
 
 
 def real_time(log: EventLog) -> RealTime:
@@ -54,20 +47,16 @@ def real_time(log: EventLog) -> RealTime:
     busy = at = 0.0
     for event in log.events:
         if isinstance(event, AudioIn):
-            ticks.append(Tick(event.audio_time, event.audio_time - at, 0.0, 0.0))
+            ticks.append(Tick(event.audio_time - at))
             at = event.audio_time
         elif isinstance(event, Call):
             busy += event.duration
             if event.kind == "process_iter" and ticks:
                 last, late = ticks[-1], event.wall + event.duration - event.audio_time
-                ticks[-1] = Tick(last.audio_time, last.seconds, last.busy + event.duration, late)
+                ticks[-1] = Tick(last.seconds, last.busy + event.duration, late)
             else:
                 at = max(at, event.audio_time)
-    return RealTime(
-        audio_seconds=log.header.audio_seconds,
-        busy_seconds=busy,
-        ticks=tuple(tick for tick in ticks if tick.seconds > 0),
-    )
+    return RealTime(busy_seconds=busy, ticks=tuple(tick for tick in ticks if tick.seconds > 0))
 
 
 @attrs.frozen(kw_only=True)
@@ -82,10 +71,7 @@ class WorkWindow:
 
 def work_totals(log: EventLog) -> dict[str, int]:
     """Return the counters of the stream at its end; those the backend cannot know are absent."""
-    totals: dict[str, int] = {}
-    for call in log.of(Call):
-        _count(totals, call)
-    return totals
+    return _known(sum((call.work for call in log.of(Call)), WorkCounters()))
 
 
 def work_windows(log: EventLog, seconds: float = WINDOW_SECONDS) -> tuple[WorkWindow, ...]:
@@ -93,28 +79,25 @@ def work_windows(log: EventLog, seconds: float = WINDOW_SECONDS) -> tuple[WorkWi
     length = log.header.audio_seconds
     number = max(1, round(length / seconds))
     busy = [0.0] * number
-    counts: list[dict[str, int]] = [{} for _ in range(number)]
+    work = [WorkCounters()] * number
     for call in log.of(Call):
         # A chunk that ends on the border is audio of the window before it.
         index = min(int(max(0.0, call.audio_time - 1e-6) // seconds), number - 1)
         busy[index] += call.duration
-        _count(counts[index], call)
+        work[index] += call.work
     return tuple(
         WorkWindow(
             start=index * seconds,
             seconds=min(seconds, length - index * seconds),
             busy_seconds=busy[index],
-            counts=counts[index],
+            counts=_known(work[index]),
         )
         for index in range(number)
     )
 
 
-def _count(totals: dict[str, int], call: Call) -> None:
-    """Add the work of a call to *totals*; counters that the backend cannot know are absent."""
-    for name in COUNTERS:
-        if (count := getattr(call.work, name)) is not None:
-            totals[name] = totals.get(name, 0) + count
+def _known(work: WorkCounters) -> dict[str, int]:
+    return attrs.asdict(work, filter=lambda _counter, count: count is not None)
 
 
 def memory_slopes(log: EventLog) -> dict[str, float | None]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-# Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
-_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-# Of a held signal, because `docker stop` kills 10 s after its own.
-_PATIENCE_SECONDS = 5
+# By Ctrl-C; `docker stop` and systemd; a terminal that is closed; Ctrl-\.  Windows has two of them.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+_PATIENCE_SECONDS = 5  # of a held signal: `docker stop` kills 10 s after its own
 _alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
 
 

@@ -23,7 +23,11 @@ def lazy_names(
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(homes[name]), name)
+        home = importlib.import_module(homes[name])
+        try:
+            value = getattr(home, name)
+        except AttributeError:  # a module, which its package does not name
+            value = importlib.import_module(f"{homes[name]}.{name}")
         setattr(sys.modules[module], name, value)
         return value
 

@@ -8,7 +8,6 @@ this file.
 
 from __future__ import annotations
 
-from wlk_core import standard_options  # noqa: F401 -- a module, which no other one names
 from wlk_core._lazy import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import attrs
 
 from wlk_core.errors import OptionError
+from wlk_core.languages import find_language
 from wlk_core.options import Option, OptionValues, PluginSpec, as_tuple, resolve_options
 from wlk_core.untrusted import shown
 
@@ -194,8 +195,10 @@ class BackendSpec(PluginSpec):
             )
             raise OptionError(f"{reason}; got {shown(language)}, leave it out")
         if language not in self.languages:
+            guess = find_language(str(language), self.languages, likeness=0.8)
+            hint = f" (did you mean {guess}?)" if guess in self.languages else ""
             raise OptionError(
-                f"{self.name} does not support the language {shown(language)}; "
+                f"{self.name} does not support the language {shown(language)}{hint}; "
                 f"expected one of: {', '.join(self.languages)}"
             )
 

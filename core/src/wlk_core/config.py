@@ -19,7 +19,7 @@ import platformdirs
 
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.languages import find_language
-from wlk_core.options import OptionValues, parse_pairs
+from wlk_core.options import AUTO, OptionValues, parse_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,10 +103,15 @@ def choose_settings(
             name = variable.removeprefix(OPTION_VARIABLE).lower()
             options[name] = _Setting(value, _VARIABLE, variable)
     options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
+    wanted = _choose("language", language, config)
+    is_detected = wanted.value is None or wanted.value.lower() == AUTO
+    code = None if is_detected else find_language(wanted.value, spec.languages)
+    with _naming(wanted.origin):
+        spec.check_language(code)
     return Settings(
         spec=spec,
         model=chosen_model.value,
-        language=_language(spec, _choose("language", language, config)),
+        language=code,
         options=_resolve(spec, options),
     )
 
@@ -199,15 +204,6 @@ def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
     if value := getattr(config, name):
         return _Setting(value, _FILE, _origin(name))
     return _Setting()
-
-
-def _language(spec: BackendSpec, setting: _Setting) -> str | None:
-    if setting.value is None or setting.value.lower() == "auto":
-        return None
-    language = find_language(setting.value, spec.languages)
-    with _naming(setting.origin):
-        spec.check_language(language)
-    return language
 
 
 def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValues:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ NAMES = {
 }  # fmt: skip
 
 
-def find_language(text: str, codes: Sequence[str]) -> str:
+def find_language(text: str, codes: Sequence[str], *, likeness: float = 1.0) -> str:
     """
     Return the one of *codes* that *text* stands for, in any case; *text* itself where none does.
+
+    From a *likeness* of 0.8 on, as difflib counts it, misspelt names are found and few confused.
 
     >>> [find_language(text, ("de", "en")) for text in ("EN", "en-US", "en_GB", "German", "Welsh")]
     ['en', 'en', 'en', 'de', 'Welsh']
@@ -42,4 +45,6 @@ def find_language(text: str, codes: Sequence[str]) -> str:
     tag = text.strip().lower().replace("_", "-")
     names = {NAMES.get(code, code).lower(): code for code in codes}
     found = {code.lower(): code for code in codes}
-    return found.get(tag) or found.get(tag.partition("-")[0]) or names.get(tag) or text
+    close = difflib.get_close_matches(tag, names, n=1, cutoff=likeness)
+    named = names[close[0]] if close else text
+    return found.get(tag) or found.get(tag.partition("-")[0]) or named

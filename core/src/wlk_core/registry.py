@@ -211,7 +211,7 @@ class Registry:
         module, _, function = spec.load.partition(":")
         try:
             loader = _member(importlib.import_module(module), function, "a function", Callable)
-            return loader(spec, spec.default_model if ref is None else ref, **options)
+            opened = loader(spec, spec.default_model if ref is None else ref, **options)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -223,6 +223,10 @@ class Registry:
                 error.add_note(f"raised by the loader of {kind} {name} of {plugin.distribution}")
                 raise
             raise _unusable(spec, error, plugin.distribution) from error
+        if opened is None:
+            failure = attrs.evolve(plugin, error=f"{spec.load} returned None").failure
+            raise BackendUnavailable(f"{kind} {name} cannot be used: {failure}")
+        return opened
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
         # An entry point has the name of what it offers: `--backend NAME` imports one plugin.
@@ -268,12 +272,13 @@ class Registry:
         specs = chain.from_iterable(plugin.specs for plugin in plugins)
         installed = sorted({spec.name for spec in specs if spec.kind == kind})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
+        begun = [each for each in (*installed, *known) if each.startswith(str(name))]
         parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
         elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
-        elif close := difflib.get_close_matches(str(name), [*installed, *known], n=1):
+        elif close := difflib.get_close_matches(str(name), begun or [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")

@@ -75,7 +75,7 @@ def own_signals():
 
     Tests begin with the handlers of a terminal, because nohup and a shell's `&` ignore signals.
     """
-    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     signal.signal(signal.SIGINT, signal.default_int_handler)

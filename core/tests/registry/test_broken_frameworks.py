@@ -129,6 +129,15 @@ def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Excepti
     assert getattr(caught.value, "__notes__", [note]) == [note]
 
 
+def test_a_loader_that_returns_nothing_makes_its_backend_unavailable(site: Any) -> None:
+    """Its plugin is to be updated."""
+    code = "def load(*_): ...\n\n@hookimpl\ndef wlk_backends():\n    yield spec('toy')\n"
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable, match="wlk_toy_plugin:load returned None; update it"):
+        site.registry().load_backend("toy")
+
+
 def test_an_error_of_this_project_at_import_is_passed_on(site: Any) -> None:
     """A module that checks its surroundings words its own reason."""
     (site.folder / "toy_backend_plugin.py").write_text(

@@ -128,13 +128,15 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
 
 
 def test_a_misspelt_backend_is_guessed(site: Any) -> None:
-    """The error names the closest backend, with its install command if it is not installed."""
+    """The error names the closest backend, or one that begins so, and what installs it."""
     site.offer("wlk-toy", "toy")
 
     with pytest.raises(BackendUnavailable, match=r"did you mean toy\?"):
         site.registry().spec("tyo")
     with pytest.raises(BackendUnavailable, match=r"mean voxtral-hf\?\); install voxtral-hf"):
         site.registry().spec("voxtral-fh")
+    with pytest.raises(BackendUnavailable, match=r"mean qwen3-mlx-simul\?"):
+        site.registry().spec("qwen3-mlx")
 
 
 @pytest.mark.parametrize("name", sorted(known_plugins("backend")))

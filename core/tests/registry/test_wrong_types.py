@@ -24,22 +24,11 @@ class OwnSpec(BackendSpec):
 
 _TEXT = (None, 3, b"x", ["x"])
 _TEXTS = (None, 3, "en", b"en", [3], [None], [["en"]], {"en": "x"})
-_TEXT_BY_NAME = (
-    None,
-    3,
-    "x",
-    ["x"],
-    range(3),
-    {"a": 1},
-    {1: "a"},
-    {"a": None},
-    {"": "a"},
-    {"a": ""},
-)
+_BY_NAME = (None, 3, "x", ["x"], range(3), {"a": 1}, {1: "a"}, {"a": None}, {"": "a"}, {"a": ""})
 WRONG: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("name", "summary", "load", "help"), _TEXT),
     **dict.fromkeys(("languages", "policies", "model_files"), _TEXTS),
-    **dict.fromkeys(("models", "requires", "deviations"), _TEXT_BY_NAME),
+    **dict.fromkeys(("models", "requires", "deviations"), _BY_NAME),
     **dict.fromkeys(("thread_affinity", "scope", "kind"), (None, 3, "odd", ["any"], np.eye(2))),
     **dict.fromkeys(("max_concurrent_calls", "preference"), ("1", 1.5, True, [1])),
     **dict.fromkeys(("max_delay", "minimum", "maximum"), ("1", True, [1.0])),

@@ -137,7 +137,7 @@ def run_program(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if status == 128 + signal.SIGINT:
         # Python ends by SIGINT itself then: the status is 130 all the same, and a loop of a shell
-        # ends too, which it does not after an exit with 130.  SIGTERM and SIGHUP exit, because the
+        # ends too, which it does not after an exit with 130.  The other signals exit, as the
         # first process of a container cannot end by a signal that it sends itself.
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt

@@ -62,8 +62,9 @@ def transcribe_all(
         stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
         array: Iterator[str] | None = None
         if len(planned) > 1 and planned[0][1] == [("json", None)]:
-            array = chain(["[\n"], repeat(",\n"))
-            stack.callback(_close_array, array, Output(Document("json"), view))
+            array = separators = chain(["[\n"], repeat(",\n"))
+            whole = Output(Document("json"), view)
+            stack.callback(lambda: whole.write("[]\n" if next(separators) == "[\n" else "\n]\n"))
             stack.callback(STOPS.hold)
         if not jobs:
             return status
@@ -271,10 +272,6 @@ class Run:
             self._told.add(str(text))
             self.view.hide()
             print_error(text)
-
-
-def _close_array(separators: Iterator[str], output: Output) -> None:
-    output.write("[]\n" if next(separators) == "[\n" else "\n]\n")
 
 
 def _named(error: Exception, file: str) -> str:

@@ -89,10 +89,6 @@ class Worker:
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
         self._asked_text: str | None = None  # for which the turn detector was asked in this pause
 
-    @property
-    def _audio_time(self) -> float:
-        return self._queue.end
-
     def work(self) -> Work:
         """Work through the queue, in steps of one call of the processor at most."""
         # A step does what follows from its call, too: a chunk is then one turn of a scheduler, and
@@ -126,13 +122,13 @@ class Worker:
         """Report the End, after the final failure if the session ends because of one."""
         self.has_ended = True
         if error is not None:
-            self.events.append(Failure(error, is_final=True, audio_time=self._audio_time))
+            self.events.append(Failure(error, is_final=True, audio_time=self._queue.end))
         latency = None
         if self._latencies:
             median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
             latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
         stats = self._processor.stats
-        self.events.append(End(audio_time=self._audio_time, stats=stats, latency=latency))
+        self.events.append(End(audio_time=self._queue.end, stats=stats, latency=latency))
 
     def _decode(self, audio: ValidAudio) -> Work:
         self._report_lag()
@@ -178,8 +174,7 @@ class Worker:
         self._received_position = end = start + samples
         events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, end)]
         yield from self._apply(events if self._gate is None else self._gate.skip(samples))
-        gap = AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._audio_time)
-        self.events.append(gap)
+        self.events.append(AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._queue.end))
 
     def _end(self) -> Work:
         self.is_flushing = True
@@ -200,7 +195,7 @@ class Worker:
                 if event.is_detected and not self._is_speaking:
                     self._is_speaking = True
                     start = event.start_sample / SAMPLE_RATE
-                    self.events.append(SpeechStarted(start, self._audio_time))
+                    self.events.append(SpeechStarted(start, self._queue.end))
                 self._insert(event.samples)
             elif isinstance(event, SilenceStarted):
                 was_flushing, self.is_flushing = self.is_flushing, True
@@ -214,7 +209,7 @@ class Worker:
                 self._processor.end_silence(length)
                 self._ask(_DIARIZER, methodcaller("insert_silence", length))
                 self._position += event.end_sample - event.start_sample
-                self.events.append(SilenceSpan(silence, self._audio_time))
+                self.events.append(SilenceSpan(silence, self._queue.end))
 
     def _insert(self, audio: np.ndarray[Any, np.dtype[np.float32]]) -> None:
         self._position += len(audio)
@@ -242,8 +237,8 @@ class Worker:
         spans = self._ask(_DIARIZER, lambda part: list(part.process_iter(is_last)))
         call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
         texts = self._ask(_TRANSLATOR, lambda part: list(call(part)))
-        self.events += [SpeakerTurn(span, self._audio_time) for span in spans or ()]
-        self.events += [Translation(text, self._audio_time) for text in texts or ()]
+        self.events += [SpeakerTurn(span, self._queue.end) for span in spans or ()]
+        self.events += [Translation(text, self._queue.end) for text in texts or ()]
 
     def _ask(self, name: str, call: Callable[[Any], R]) -> R | None:
         """Call an annotator; None where there is none any more, or the call fails."""
@@ -260,7 +255,7 @@ class Worker:
                 retryable=False,
             )
             failure.__cause__ = error
-            self.events.append(Failure(failure, False, self._audio_time, annotator=name))
+            self.events.append(Failure(failure, False, self._queue.end, annotator=name))
             return None
 
     def _call(self, call: Callable[[], Emission]) -> Work:
@@ -274,7 +269,7 @@ class Worker:
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or not retries_left:
                     raise
-                self.events.append(Failure(error, is_final=False, audio_time=self._audio_time))
+                self.events.append(Failure(error, is_final=False, audio_time=self._queue.end))
             else:
                 self._commit(self._emission.committed)
                 return
@@ -283,8 +278,8 @@ class Worker:
         if not tokens:
             return
         self._is_speaking = True
-        self._latencies.extend(max(0.0, self._audio_time - token.end) for token in tokens)
-        self.events.append(Commit(tokens, self._audio_time))
+        self._latencies.extend(max(0.0, self._queue.end - token.end) for token in tokens)
+        self.events.append(Commit(tokens, self._queue.end))
         self._ask(_TRANSLATOR, methodcaller("insert_tokens", tokens))
         if _TURN_DETECTOR in self._annotators:
             self._utterance_text += "".join(token.text for token in tokens)
@@ -292,7 +287,7 @@ class Worker:
     def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
         self._is_speaking = False
         self._utterance_text = ""
-        self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._audio_time))
+        self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._queue.end))
         self._ask(_TURN_DETECTOR, methodcaller("reset"))
         self._annotate(ends_utterance=True)
 
@@ -311,13 +306,13 @@ class Worker:
         is_lagging = waiting > (0.0 if self._is_lagging else _LAG_SECONDS)
         if is_lagging != self._is_lagging:
             self._is_lagging = is_lagging
-            self.events.append(Lag(waiting, self._audio_time))
+            self.events.append(Lag(waiting, self._queue.end))
 
     def _report_hypothesis(self) -> None:
         transcript = self._processor.get_buffer()
         if transcript.text != self._shown_text:
             self._shown_text = transcript.text
-            self.events.append(HypothesisChange(transcript, self._audio_time))
+            self.events.append(HypothesisChange(transcript, self._queue.end))
 
     def _report_mark(self, name: str) -> None:
         marked = Marked(
@@ -326,6 +321,6 @@ class Worker:
             processed_up_to=self._emission.processed_up_to,
             stable_up_to=self._emission.stable_up_to,
             stats=self._processor.stats,
-            audio_time=self._audio_time,
+            audio_time=self._queue.end,
         )
         self.events.append(marked)

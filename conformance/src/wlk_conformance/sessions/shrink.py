@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from msgspec import json
 from msgspec.structs import replace
 
 from wlk_conformance.compare import check_same
@@ -68,7 +69,7 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     What remains is needed, as far as *plays* tries reach: counted and not timed, so that the
     session is the same on every machine.
     """
-    shrinking = _Shrinking(session, fails, plays)
+    shrinking = _Shrinking(session, fails, plays, {json.encode(session)})
     shrinking.cut_end()
     for stream in shrinking.streams:
         others = (a for a in shrinking.session.actions if a.stream != stream)
@@ -91,11 +92,12 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
 
 @attrs.define
 class _Shrinking:
-    """A session that fails, and the plays that are left."""
+    """A session that fails, the plays that are left, and what was tried."""
 
     session: Session
     fails: Callable[[Session], bool]
     plays: int
+    tried: set[bytes]  # sessions, because the ways to make one smaller meet
 
     @property
     def streams(self) -> list[int]:
@@ -105,8 +107,10 @@ class _Shrinking:
     def keeps(self, **changes: Any) -> bool:
         """Take the session with *changes* if it still fails, and return whether it does."""
         candidate = replace(self.session, **changes)
-        if self.plays <= 0 or not candidate.actions or candidate == self.session:
+        document = json.encode(candidate)
+        if self.plays <= 0 or not candidate.actions or document in self.tried:
             return False
+        self.tried.add(document)
         self.plays -= 1
         if is_smaller := self.fails(candidate):
             self.session = candidate
@@ -141,7 +145,7 @@ def attribute(violation: Violation, session: Session) -> str:
     An invariant names its rule.  Lost, repeated or moved words do not: there, what is left in the
     smallest session is what they depend on, such as a neighbour, a fault or a pause.
     """
-    if violation.kind in ("invariant", "blocked"):
+    if violation.is_exact:
         return violation.rule
     if violation.kind == "spacing" and session.vocabulary:
         return "COM-03"  # other scripts are needed, and not what was called

@@ -80,7 +80,11 @@ class Calls:
     def __init__(self, path: Path | None = None) -> None:
         self.action = 0  #: the number of the action of a session that is done
         self._pid = os.getpid()
-        self._memory = _memory(path)
+        self._memory = mmap.mmap(-1, COPY.stop)  # which forked copies share
+        if path is not None:
+            path.write_bytes(bytes(COPY.stop))
+            with path.open("r+b") as file:
+                self._memory = mmap.mmap(file.fileno(), COPY.stop)
         self._moves = 0
         self._open: dict[int, tuple[str, str, int]] = {}
         self._numbers = 0
@@ -212,15 +216,6 @@ def while_held(
             go_on.set()
             ends_within(LIMIT, calling)
     return calling
-
-
-def _memory(path: Path | None) -> mmap.mmap:
-    """Return memory that is shared with forked copies, and with the file *path*."""
-    if path is None:
-        return mmap.mmap(-1, COPY.stop)
-    path.write_bytes(bytes(COPY.stop))
-    with path.open("r+b") as file:
-        return mmap.mmap(file.fileno(), COPY.stop)
 
 
 def _fields(text: bytes) -> list[str]:

@@ -265,8 +265,6 @@ class LifeRules:
             for thread in set(threading.enumerate()) - threads:
                 thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
                 assert not thread.is_alive(), f"{thread.name!r} is alive after close()"
-            spent = monotonic() - began
-            assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
             calls = {**exclusive_calls(wlk, driver, stimulus.audio), "finish": driver.finish}

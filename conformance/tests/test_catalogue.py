@@ -13,12 +13,20 @@ import pytest
 from wlk_conformance.rules import rule_tests
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.scripted.backend import load
-from wlk_conformance.suite import BackendConformance
+from wlk_conformance.sessions import monitor, play
+from wlk_conformance.suite import BackendConformance, lifecycle, scenes
 
 TESTS = Path(__file__).parent
 NEVER_JUDGED = {"QUAL-03"}
 ENOUGH = 3
 SEEDS = (0, 1, 2)
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch):
+    """Let a call that waits be found after two seconds instead of five."""
+    for module in (monitor, play, lifecycle, scenes):
+        monkeypatch.setattr(module, "PROMPT", 2.0)
 
 
 def install_plugins(monkeypatch):

@@ -49,6 +49,11 @@ def standard_output() -> Iterator[Callable[[], str]]:
 
 def children() -> frozenset[psutil.Process]:
     """Return the children of this process that run; what they start in turn is theirs to end."""
+    if hasattr(os, "waitid"):  # psutil reads every process of the machine
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # there is none
+            return frozenset()
     return frozenset(child for child in psutil.Process().children() if _runs(child))
 
 

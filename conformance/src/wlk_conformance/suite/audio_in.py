@@ -175,7 +175,7 @@ class AudioRules:
         """
         stimuli = [wlk.speech(40 if wlk.is_coded else 14, seed=6, gap=(0.8, 1.6))]
         if "speech" in wlk.tiers:
-            stimuli.append(wlk.speech(60, seed=16, gap=(0.3, 0.9)))
+            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))  # whose words COM-05 takes too
         for stimulus in stimuli:
             expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
             check_spoken(wlk, stimulus, expected, "inserts of a second")

@@ -6,6 +6,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from wlk_conformance.calls import PROMPT
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
@@ -25,7 +26,6 @@ from wlk_core.errors import StreamClosed
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-CLOSED_WITHIN = 5.0  # seconds
 LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
 
 
@@ -263,7 +263,7 @@ class LifeRules:
             driver.processor.close()
             driver.processor.close()
             for thread in set(threading.enumerate()) - threads:
-                thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
+                thread.join(max(0.0, began + PROMPT - monotonic()))
                 assert not thread.is_alive(), f"{thread.name!r} is alive after close()"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
@@ -274,5 +274,5 @@ class LifeRules:
         other.close()
         other.close()
         spent = monotonic() - began
-        assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
+        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
+CHUNKS = (0.032, 0.08, 0.5, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 READS = 50  # while a step runs, because each may wait a little
 REPEATS = 8  # of coded audio on one backend, so that a rare fault of its engine is among them

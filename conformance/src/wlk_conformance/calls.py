@@ -54,7 +54,6 @@ class CallRecord:
     stream: str = ""
 
     def __str__(self) -> str:
-        """Return the call in words."""
         where = f" of {self.stream}" if self.stream else ""
         number = f", action {self.action} of the session" if self.action else ""
         return f"{self.call}{where}{number}"
@@ -164,7 +163,6 @@ class CallLog:
         self.lines.append(f"  .{name}({', '.join(map(_short, args))}){text}")
 
     def __str__(self) -> str:
-        """Return the lines, with the number of those that were dropped."""
         dropped = self.calls - len(self.lines)
         head = [f"... {dropped} calls before ..."] if dropped else []
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])

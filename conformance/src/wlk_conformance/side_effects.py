@@ -24,7 +24,6 @@ KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resou
 GRACE = 1.0  # seconds in which a child or thread ends after the close of what it belongs to
 BRIEF_GRACE = 0.1  # the same once a backend has left one, because each search for it waits
 TICK = 0.02  # seconds between two looks
-TEXT = 60  # characters shown of a command line
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
@@ -69,7 +68,7 @@ def remaining(before: frozenset[psutil.Process], *, grace: float = GRACE) -> lis
 
 def end_children(leaked: Iterable[psutil.Process]) -> str:
     """Kill the processes, so that no one outlives the run; return the message of LIFE-10."""
-    names = [f"{_command(child)[:TEXT]!r} (process {child.pid})" for child in leaked]
+    names = [f"{_command(child)[:60]!r} (process {child.pid})" for child in leaked]
     for child in leaked:
         with suppress(psutil.NoSuchProcess):
             child.kill()

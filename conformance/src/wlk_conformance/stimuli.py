@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 #: Coded audio, digits, recordings, or digits for a model that may not recognise them.
 Kind = Literal["coded", "digits", "open", "unknown"]
 AUDIO = (".wav", ".flac")  # of recordings
@@ -87,7 +86,6 @@ class Manner:
     digits: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        """Return the arguments that make it."""
         digits = f", digits={self.digits}" if self.digits else ""
         return f"seed={self.seed}, gap={self.gap}, lead={self.lead}, tail={self.tail}{digits}"
 

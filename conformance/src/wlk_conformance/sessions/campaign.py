@@ -41,7 +41,6 @@ ALIKE = 6  # sessions made smaller that fail in the same way, which may have sev
 SLOW_ALIKE = 3  # the same for an engine that takes time
 BLOCKED_PLAYS = 6  # the same where each play waits until a call counts as blocked
 FAILURES = 16  # sessions that fail, after which the others are not played
-NAMES = 5  # of threads in a message
 FILES = Path("/proc/self/fd")
 RUNNING = "running.json"  # the session being played, because it may hang or end the process
 
@@ -170,7 +169,7 @@ class Campaign:
             thread.join(max(0.0, limit - monotonic()))
         if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
             self._grace = BRIEF_GRACE
-            text = f"{len(names)} threads are alive after every stream was closed: {names[:NAMES]}"
+            text = f"{len(names)} threads are alive after every stream was closed: {names[:5]}"
             yield Violation("LIFE-10", text)
         if _open_files() > files:
             gc.collect()

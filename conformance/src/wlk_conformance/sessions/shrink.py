@@ -70,7 +70,10 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     session is the same on every machine.
     """
     shrinking = _Shrinking(session, fails, plays, {json.encode(session)})
-    shrinking.cut_end()
+    size = len(session.actions) // 2
+    while size:  # the end of the session, by halves
+        count = len(shrinking.session.actions)
+        size = min(size, count // 2) if shrinking.drop(count - size, size) else size // 2
     for stream in shrinking.streams:
         others = (a for a in shrinking.session.actions if a.stream != stream)
         shrinking.keeps(actions=tuple(others))
@@ -120,13 +123,6 @@ class _Shrinking:
         """Drop so many actions from the *first* on, and put others *instead*."""
         actions = self.session.actions
         return self.keeps(actions=(*actions[:first], *instead, *actions[first + count :]))
-
-    def cut_end(self) -> None:
-        """Drop the end of the session, by halves."""
-        size = len(self.session.actions) // 2
-        while size:
-            count = len(self.session.actions)
-            size = min(size, count // 2) if self.drop(count - size, size) else size // 2
 
     def drop_runs(self) -> None:
         """Drop runs of actions, long ones first."""

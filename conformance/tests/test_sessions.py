@@ -141,6 +141,17 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
     assert '{"do": "reset"}' in under_test.violations[-1].advice
 
 
+@pytest.mark.parametrize(("fault", "count"), [("ProbabilityAboveOne", 1), ("AllTimesLate", 6)])
+def test_a_rule_that_a_call_breaks_is_a_failure_once(fault, count, monkeypatch):
+    """Words that are wrong may be so for several reasons; a call that breaks a rule names it."""
+    calls = (Action(do="open"), Action(do="insert", samples=24_000), Action(do="drain"))
+    drawn = session(*calls, tokens=((1, 0, 12), (2, 14, 3)))
+    monkeypatch.setattr("wlk_conformance.sessions.campaign.generate", lambda *_: drawn)
+    under_test = next(case for case in faulty_cases() if case.name == fault).under_test()
+
+    assert count == len(list(Campaign(under_test, seed=0).failures(9)))
+
+
 @pytest.mark.parametrize(
     ("actions", "kind", "rule"),
     [

@@ -16,9 +16,8 @@ class TestIt(BackendConformance):
 @pytest.mark.slow
 def test_a_class_is_all_an_author_writes(authors_pytest, tmp_path):
     """A subclass with the backend's name runs every rule, with warnings as errors."""
-    done = authors_pytest(
-        CLASS.format(backend="scripted"), "--wlk-report=report.json", "--wlk-sessions=12"
-    )
+    source = CLASS.format(backend="scripted")
+    done = authors_pytest(source, "--wlk-report=report.json", "--wlk-sessions=12")
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert 0 == done.returncode, done.stdout

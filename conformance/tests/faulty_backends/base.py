@@ -258,12 +258,10 @@ class FaultyCase:
         under_test.begin_rule()
         campaign = Campaign(under_test, seed=seed)
         with redirect_stdout(io.StringIO()):
-            for session, found in campaign.failures(SESSIONS):
-                # The smallest session of an exact one breaks the same rule, and takes long to find.
-                finding = found if found.is_exact else campaign.smallest(session, found)
-                if finding.rule == self.rule:
-                    return True
-        return False
+            return any(  # the smallest session of an exact one breaks the same rule
+                self.rule == (found if found.is_exact else campaign.smallest(session, found)).rule
+                for session, found in campaign.failures(SESSIONS)
+            )
 
 
 _CASES: list[FaultyCase] = []

@@ -107,13 +107,13 @@ def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
 @pytest.mark.parametrize(
     ("backend", "how", "more"),
     [
-        ("fake-stalling", "hung", ": no call returned within 10 s; start_"),
+        ("fake-stalling", "hung", ": no call returned within 4 s; start_"),
         ("fake-aborting", "the process was ended by SIGABRT", " in start_"),
     ],
 )
 def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, more):
     """A hang or an abort in a session is one line, of its call; the rules after it are judged."""
-    done = judge(backend, "--time-limit", "10")
+    done = judge(backend, "--time-limit", "4")
     rows = done.rows
 
     assert rows["SIL-01"]["detail"].startswith(how + more)

@@ -16,7 +16,8 @@ class TestIt(BackendConformance):
 @pytest.mark.slow
 def test_a_class_is_all_an_author_writes(authors_pytest, tmp_path):
     """A subclass with the backend's name runs every rule, with warnings as errors."""
-    done = authors_pytest(CLASS.format(backend="scripted"), "--wlk-report", "report.json")
+    source = CLASS.format(backend="scripted")
+    done = authors_pytest(source, "--wlk-report=report.json", "--wlk-sessions=12")
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert 0 == done.returncode, done.stdout
@@ -28,8 +29,8 @@ def test_a_class_is_all_an_author_writes(authors_pytest, tmp_path):
 @pytest.mark.slow
 def test_deviations_are_strict(authors_pytest):
     """A declared deviation is an expected failure; a deviation from a rule that holds fails."""
-    deviating = authors_pytest(CLASS.format(backend="fake-deviating"))
-    stale = authors_pytest(CLASS.format(backend="fake-stale"))
+    deviating = authors_pytest(CLASS.format(backend="fake-deviating"), "--wlk-sessions=12")
+    stale = authors_pytest(CLASS.format(backend="fake-stale"), "--wlk-rule=SIL-02")
 
     assert 0 == deviating.returncode, deviating.stdout
     assert "XFAIL" in deviating.stdout

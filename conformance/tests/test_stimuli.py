@@ -4,7 +4,7 @@ import wave
 
 import pytest
 
-from wlk_conformance.stimuli import OpenSpeech, choose_speech_source
+from wlk_conformance.stimuli import OpenSpeech
 from wlk_conformance.testing import tone
 from wlk_core.errors import OptionError
 
@@ -22,9 +22,7 @@ def recordings(tmp_path):
 
 def test_open_words_are_whole_recordings(recordings):
     """As many are joined as the words need, none longer than that; each is a word with its span."""
-    stimulus = choose_speech_source(object(), "base", words=str(recordings)).speech(
-        5, seed=1, gap=(0.5, 0.5), lead=0.25, tail=1.0
-    )
+    stimulus = OpenSpeech.read(recordings).speech(5, seed=1, gap=(0.5, 0.5), lead=0.25, tail=1.0)
     first, second = stimulus.words
 
     assert sorted(["good", "morning", "it", "s", "a", "cold", "day"]) == sorted(stimulus.spoken)
@@ -45,4 +43,4 @@ def test_a_folder_without_recordings_is_refused(tmp_path):
     (tmp_path / "silent.wav").write_bytes(b"")
 
     with pytest.raises(OptionError, match="contains no recordings"):
-        choose_speech_source(object(), "base", words=str(tmp_path))
+        OpenSpeech.read(tmp_path)

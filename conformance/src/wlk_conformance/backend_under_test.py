@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,10 +14,10 @@ import attrs
 from wlk_conformance.calls import CallLog, Calls
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import NotApplicable
-from wlk_conformance.seams import SupportsDeclaration
+from wlk_conformance.seams import SupportsCodedAudio, SupportsDeclaration
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.session import Session, Violation
-from wlk_conformance.stimuli import choose_speech_source
+from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
@@ -26,7 +27,6 @@ from wlk_core.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -134,13 +134,15 @@ class BackendUnderTest:
 
     @property
     def speech_source(self) -> SpeechSource:
-        """The source of speech that suits the model."""
+        """Coded audio for a scripted engine, else the recordings in `words`, or spoken digits."""
         backend = self.backend  # first, because a loaded backend may declare its own models
-        model, models = self.model or self.spec.default_model, self.spec.digit_models
-        return self.cached(
-            "speech source",
-            lambda: choose_speech_source(backend, model, digit_models=models, words=self.words),
-        )
+        if isinstance(backend, SupportsCodedAudio):
+            return CodedSpeech(vocabulary=backend.vocabulary)
+        if self.words not in (None, "digits"):
+            folder = Path(self.words)
+            return self.cached("recordings", lambda: OpenSpeech.read(folder))
+        is_known = self.words or (self.model or self.spec.default_model) in self.spec.digit_models
+        return DigitSpeech(kind="digits" if is_known else "unknown")
 
     @property
     def is_recognisable(self) -> bool:

@@ -54,7 +54,6 @@ class CallRecord:
     stream: str = ""
 
     def __str__(self) -> str:
-        """Return the call in words."""
         where = f" of {self.stream}" if self.stream else ""
         number = f", action {self.action} of the session" if self.action else ""
         return f"{self.call}{where}{number}"
@@ -80,7 +79,11 @@ class Calls:
     def __init__(self, path: Path | None = None) -> None:
         self.action = 0  #: the number of the action of a session that is done
         self._pid = os.getpid()
-        self._memory = _memory(path)
+        self._memory = mmap.mmap(-1, COPY.stop)  # which forked copies share
+        if path is not None:
+            path.write_bytes(bytes(COPY.stop))
+            with path.open("r+b") as file:
+                self._memory = mmap.mmap(file.fileno(), COPY.stop)
         self._moves = 0
         self._open: dict[int, tuple[str, str, int]] = {}
         self._numbers = 0
@@ -160,7 +163,6 @@ class CallLog:
         self.lines.append(f"  .{name}({', '.join(map(_short, args))}){text}")
 
     def __str__(self) -> str:
-        """Return the lines, with the number of those that were dropped."""
         dropped = self.calls - len(self.lines)
         head = [f"... {dropped} calls before ..."] if dropped else []
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
@@ -212,15 +214,6 @@ def while_held(
             go_on.set()
             ends_within(LIMIT, calling)
     return calling
-
-
-def _memory(path: Path | None) -> mmap.mmap:
-    """Return memory that is shared with forked copies, and with the file *path*."""
-    if path is None:
-        return mmap.mmap(-1, COPY.stop)
-    path.write_bytes(bytes(COPY.stop))
-    with path.open("r+b") as file:
-        return mmap.mmap(file.fileno(), COPY.stop)
 
 
 def _fields(text: bytes) -> list[str]:

@@ -79,7 +79,6 @@ class PlayedStream:
         self._silence = _PAUSE_BLOCKS
         self._pending: tuple[ASRToken, ...] = ()
         self.events: deque[Event] = deque()  #: that were not taken yet
-        self.is_closed = False
 
     @property
     def _now(self) -> float:
@@ -142,7 +141,6 @@ class PlayedStream:
 
     def close(self) -> None:
         """Do nothing more."""
-        self.is_closed = True
 
     def _flush(self) -> None:
         if self._pending:

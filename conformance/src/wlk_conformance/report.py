@@ -165,8 +165,10 @@ def judge_all(
     """
     Return one result a rule, in the contract's order, for the rules that have outcomes.
 
-    The first test of a rule gives its sentence.  A failure is advisory if all tests that failed are
-    newer than the version *suite*, which the author pinned.
+    The first test of a rule gives its sentence.  One failure fails the rule, and a rule is n/a if
+    all of its tests are.  A declared deviation must fail: where the rule holds it is stale.  A
+    failure is advisory if all tests that failed are newer than the version *suite*, which the
+    author pinned.
     """
     sentences: dict[str, str] = {}
     since: dict[str, str] = {}
@@ -174,60 +176,43 @@ def judge_all(
         sentences.setdefault(test.id, test.sentence)
         since[test.name] = test.since
     results = []
-    for rule, sentence in sentences.items():
-        of_rule = [outcome for outcome in outcomes if outcome.rule == rule]
-        failed = [outcome for outcome in of_rule if outcome.status == "fail"]
-        added = (_version(since.get(outcome.test, MONITORED_SINCE)) for outcome in failed)
-        is_advisory = all(version > _version(suite) for version in added)
-        if of_rule:
-            deviation = deviations.get(rule)
-            results.append(_judge(rule, sentence, of_rule, deviation, is_advisory=is_advisory))
+    for rule in (id_ for id_ in sentences if any(each.rule == id_ for each in outcomes)):
+        of_rule = [each for each in outcomes if each.rule == rule]
+        failed, passed, absent = (
+            [each for each in of_rule if each.status == status]
+            for status in ("fail", "pass", "n/a")
+        )
+        reached = [each for each in failed if not each.detail.startswith(NOT_REACHED)]
+        deviation, absence = deviations.get(rule), None
+        outcome: Outcome
+        if reached and deviation is not None:
+            outcome, detail = "deviation", deviation
+        elif failed:
+            added = (_version(since.get(each.test, MONITORED_SINCE)) for each in failed)
+            is_newer = all(version > _version(suite) for version in added)
+            outcome = "advisory" if reached and is_newer else "fail"
+            detail = (reached or failed)[0].detail
+        elif passed and deviation is not None:
+            outcome, detail = "stale", f"the rule holds; remove the declared deviation: {deviation}"
+        elif passed:
+            outcome, detail = "pass", "; ".join(filter(None, (each.detail for each in passed)))
+        else:
+            outcome, detail = "n/a", absent[0].detail
+            # The reason that the caller can do most about comes last.
+            kinds = {each.absence for each in absent}
+            order: tuple[Absence, ...] = ("not testable", "not selected", "not declared")
+            absence = next(kind for kind in order if kind in kinds)
+        results.append(
+            RuleResult(
+                id=rule,
+                outcome=outcome,
+                sentence=sentences[rule],
+                detail=detail,
+                absence=absence,
+                is_first=any(each.is_first for each in of_rule),
+            )
+        )
     return tuple(results)
-
-
-def _judge(
-    rule: str,
-    sentence: str,
-    outcomes: Sequence[TestOutcome],
-    deviation: str | None,
-    *,
-    is_advisory: bool,
-) -> RuleResult:
-    """
-    Return the outcome of the rule whose tests have *outcomes*.
-
-    One failure fails the rule, and a rule is n/a if all of its tests are.  A declared deviation
-    must fail: where the rule holds it is stale.
-    """
-    failed, passed, absent = (
-        [each for each in outcomes if each.status == status] for status in ("fail", "pass", "n/a")
-    )
-    reached = [each for each in failed if not each.detail.startswith(NOT_REACHED)]
-    outcome: Outcome
-    absence: Absence | None = None  #: why it is n/a
-    if reached and deviation is not None:
-        outcome, detail = "deviation", deviation
-    elif failed:
-        outcome = "advisory" if reached and is_advisory else "fail"
-        detail = (reached or failed)[0].detail
-    elif passed and deviation is not None:
-        outcome, detail = "stale", f"the rule holds; remove the declared deviation: {deviation}"
-    elif passed:
-        outcome, detail = "pass", "; ".join(filter(None, (each.detail for each in passed)))
-    else:
-        outcome, detail = "n/a", absent[0].detail
-        # The reason that the caller can do most about comes last.
-        kinds = {each.absence for each in absent}
-        order = ("not testable", "not selected", "not declared")
-        absence = next(kind for kind in order if kind in kinds)
-    return RuleResult(
-        id=rule,
-        outcome=outcome,
-        sentence=sentence,
-        detail=detail,
-        absence=absence,
-        is_first=any(each.is_first for each in outcomes),
-    )
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -36,7 +36,6 @@ class SupportsEngineCalls(Protocol):
     @property
     def engine_calls(self) -> EngineCalls:
         """The engine calls of every stream and of `warmup`."""
-        ...
 
 
 @runtime_checkable

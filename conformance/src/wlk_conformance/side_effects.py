@@ -21,10 +21,9 @@ STDOUT = 1  # the file descriptor
 #: Parts of the command lines of processes that Python and its frameworks start once and keep.
 KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",
         "torch/_inductor/compile_worker")  # fmt: skip
-CHILD_GRACE = 1.0  # seconds in which a child ends after the close of what it belongs to
-BRIEF_GRACE = 0.1  # the same once a backend has left a child, because each search for it waits
+GRACE = 1.0  # seconds in which a child or thread ends after the close of what it belongs to
+BRIEF_GRACE = 0.1  # the same once a backend has left one, because each search for it waits
 TICK = 0.02  # seconds between two looks
-TEXT = 60  # characters shown of a command line
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
@@ -49,12 +48,15 @@ def standard_output() -> Iterator[Callable[[], str]]:
 
 def children() -> frozenset[psutil.Process]:
     """Return the children of this process that run; what they start in turn is theirs to end."""
+    if hasattr(os, "waitid"):  # psutil reads every process of the machine
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # there is none
+            return frozenset()
     return frozenset(child for child in psutil.Process().children() if _runs(child))
 
 
-def remaining(
-    before: frozenset[psutil.Process], *, grace: float = CHILD_GRACE
-) -> list[psutil.Process]:
+def remaining(before: frozenset[psutil.Process], *, grace: float = GRACE) -> list[psutil.Process]:
     """Return the children that are new since *before* and still run after *grace* seconds."""
     limit = monotonic() + grace
     while new := children() - before:  # psutil.wait_procs would take the exit status of a child
@@ -66,7 +68,7 @@ def remaining(
 
 def end_children(leaked: Iterable[psutil.Process]) -> str:
     """Kill the processes, so that no one outlives the run; return the message of LIFE-10."""
-    names = [f"{_command(child)[:TEXT]!r} (process {child.pid})" for child in leaked]
+    names = [f"{_command(child)[:60]!r} (process {child.pid})" for child in leaked]
     for child in leaked:
         with suppress(psutil.NoSuchProcess):
             child.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
@@ -10,7 +9,6 @@ import numpy as np
 
 from wlk_conformance.compare import words_of
 from wlk_conformance.scripted import DIGIT_WORDS
-from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.testing import (
     CELL_SECONDS,
     CodedToken,
@@ -27,11 +25,10 @@ from wlk_core.errors import OptionError
 from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from wlk_core import Backend
 
 #: Coded audio, digits, recordings, or digits for a model that may not recognise them.
 Kind = Literal["coded", "digits", "open", "unknown"]
@@ -89,7 +86,6 @@ class Manner:
     digits: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        """Return the arguments that make it."""
         digits = f", digits={self.digits}" if self.digits else ""
         return f"seed={self.seed}, gap={self.gap}, lead={self.lead}, tail={self.tail}{digits}"
 
@@ -207,25 +203,6 @@ class OpenSpeech:
 
 
 SpeechSource = CodedSpeech | DigitSpeech | OpenSpeech  #: one that suits a model
-
-
-def choose_speech_source(
-    backend: Backend,
-    model: str | None,
-    *,
-    digit_models: Collection[str] = ("digits",),
-    words: str | None = None,
-) -> SpeechSource:
-    """
-    Return coded audio for a scripted engine, else the recordings in *words*, or spoken digits.
-
-    Those are of the kind "unknown" for a model that need not recognise them.
-    """
-    if isinstance(backend, SupportsCodedAudio):
-        return CodedSpeech(vocabulary=backend.vocabulary)
-    if words not in (None, "digits"):
-        return OpenSpeech.read(Path(words))
-    return DigitSpeech(kind="digits" if words or model in digit_models else "unknown")
 
 
 def bad_audio(samples: int = 1600) -> dict[str, Any]:

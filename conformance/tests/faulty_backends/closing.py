@@ -8,6 +8,7 @@ import threading
 from time import sleep
 
 from faulty_backends.base import FaultyStream, alone, by_tests, edit, in_sessions
+from wlk_conformance.sessions import monitor
 
 
 @alone("LIFE-10", on="begin")
@@ -39,12 +40,12 @@ class HoldsStateAfterClose(FaultyStream):
 
 @by_tests("LIFE-10")
 class ClosesSlowly(FaultyStream):
-    """Takes more than five seconds to close."""
+    """Takes longer to close than a call that does not wait may take."""
 
     def close(self):
         if not self.backend.marks.setdefault("waited", []):
             self.backend.marks["waited"].append(True)
-            sleep(5.1)
+            sleep(monitor.PROMPT + 0.1)
         self.stream.close()
 
 
@@ -64,7 +65,7 @@ class CloseWaitsForRetry(FaultyStream):
     def close(self):
         if self.is_owed and not self.backend.marks["waits"]:
             self.backend.marks["waits"] += 1
-            sleep(5.5)
+            sleep(monitor.PROMPT + 0.5)
         self.stream.close()
 
 

@@ -318,12 +318,12 @@ class TogetherCalls(EngineCalls):
         super().__init__(is_batching=backend.is_batching)
         self._backend = backend
 
-    def wrap_batch(self, function, *, cut=None):
-        batched = super().wrap_batch(self._backend.answers, cut=cut)
+    def wrap(self, function, *, cut=None):
+        batched = self.wrap_batch(self._backend.answers, cut=cut)
 
-        def call(argument):
+        def call(*args, **arguments):
             try:
-                return batched(argument)
+                return batched(partial(function, *args, **arguments))
             except EngineFault:
                 self._backend.fault()
                 raise

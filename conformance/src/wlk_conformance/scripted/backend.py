@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from hashlib import blake2b
 from itertools import count
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -49,8 +49,6 @@ FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
 POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
-P = ParamSpec("P")
-R = TypeVar("R")
 MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
 
 
@@ -96,11 +94,6 @@ class ScriptedEngine:
 
     vocabulary: Sequence[str] = DIGIT_WORDS
     habits: frozenset[str] = frozenset()
-
-    @staticmethod
-    def run(requests: Sequence[Callable[[], R]]) -> Sequence[R]:
-        """Answer the requests of several streams, as a model that takes them together."""
-        return [request() for request in requests]
 
     def transcribe(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None, number: int = 0
@@ -257,13 +250,13 @@ def open_stream(
     language = config.language
     if config.policy == "native":
         decode_own = partial(decode_step, vocabulary=engine.vocabulary)
-        decode = _engine_call(engine, calls, decode_own, cut=cut_step)
+        decode = calls.wrap(decode_own, cut=cut_step)
         return partial(NativeRecognizer, decode, language=language)
     tick_seconds = config.options["tick_seconds"]
     if config.policy == "alignatt":
         return partial(
             AlignAttRecognizer,
-            _engine_call(engine, calls, engine.align),
+            calls.wrap(engine.align),
             policy=POLICY,
             frame_samples=FRAME_SAMPLES,
             language=language,
@@ -277,7 +270,7 @@ def open_stream(
     ) -> Hypothesis:
         return engine.transcribe(audio, prompt=prompt, language=language, number=next(numbers))
 
-    transcribe = _engine_call(engine, calls, transcribe_next)
+    transcribe = calls.wrap(transcribe_next)
     if config.policy == "long-form":
         return partial(LongFormRecognizer, transcribe, language=language)
     return partial(
@@ -285,24 +278,6 @@ def open_stream(
     )
 
 
-def _engine_call(
-    engine: ScriptedEngine,
-    calls: EngineCalls,
-    function: Callable[P, R],
-    *,
-    cut: Callable[[R, float], R] | None = None,
-) -> Callable[P, R]:
-    """Return *function* as an engine call, which is batched where the spec declares it."""
-    if not calls.is_batching:
-        return calls.wrap(function, cut=cut)
-    answer: Callable[[Callable[[], R]], R] = calls.wrap_batch(engine.run, cut=cut)
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return answer(partial(function, *args, **kwargs))
-
-    return call
-
-
 def _warmup(engine: ScriptedEngine, calls: EngineCalls) -> None:
     silence = np.zeros(CELL_SAMPLES, dtype=np.float32)
-    _engine_call(engine, calls, engine.transcribe)(silence, prompt="", language=None)
+    calls.wrap(engine.transcribe)(silence, prompt="", language=None)

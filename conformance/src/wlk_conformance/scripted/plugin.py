@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import attrs
 
+from wlk_core.backend import Capability
 from wlk_core.plugins import API_VERSION, BackendSpec, hookimpl
 from wlk_core.standard_options import TICK_SECONDS
 
@@ -18,17 +19,7 @@ SCRIPTED_SPEC = BackendSpec(
     summary="reads coded audio: no model, the reference for the contract",
     load="wlk_conformance.scripted.backend:load",
     options=(attrs.evolve(TICK_SECONDS, minimum=0.1, policies=("local-agreement", "alignatt")),),
-    capabilities=frozenset(
-        {
-            "hypothesis",
-            "word-times",
-            "probabilities",
-            "language-detection",
-            "language-forcing",
-            "speaker-turns",
-            "bounded-state",
-        }
-    ),
+    capabilities=frozenset(get_args(Capability)) - {"translation", "batching"},
     languages=("en", "de"),
     policies=("local-agreement", "alignatt", "native", "long-form"),  # every shape of a recognizer
     models={"digits": "bundled"},

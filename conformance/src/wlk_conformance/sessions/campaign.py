@@ -20,7 +20,7 @@ from wlk_conformance.sessions.session import Session, Violation
 from wlk_conformance.sessions.shrink import attribute, compare, shrink, twins_of
 from wlk_conformance.side_effects import (
     BRIEF_GRACE,
-    CHILD_GRACE,
+    GRACE,
     children,
     end_children,
     remaining,
@@ -41,8 +41,6 @@ ALIKE = 6  # sessions made smaller that fail in the same way, which may have sev
 SLOW_ALIKE = 3  # the same for an engine that takes time
 BLOCKED_PLAYS = 6  # the same where each play waits until a call counts as blocked
 FAILURES = 16  # sessions that fail, after which the others are not played
-GRACE = 1.0  # seconds in which the threads of a closed stream end
-NAMES = 5  # of threads in a message
 FILES = Path("/proc/self/fd")
 RUNNING = "running.json"  # the session being played, because it may hang or end the process
 
@@ -59,22 +57,29 @@ class Campaign:
         self._under_test = under_test
         self._seed = seed
         self._profile = Profile.of(under_test)
-        self._child_grace = CHILD_GRACE
+        self._grace = GRACE
         self._reported: set[str] = set()  # rules
 
     def findings(self, count: int) -> Iterator[Violation]:
-        """Play *count* sessions; yield what each breaks that fails, until FAILURES did."""
+        """Play *count* sessions; yield what each breaks that fails, as the smallest that does."""
+        for session, violation in self.failures(count):
+            yield self.smallest(session, violation)
+
+    def failures(self, count: int) -> Iterator[tuple[Session, Violation]]:
+        """Play *count* sessions, until FAILURES fail; yield those whose rules may differ."""
         seen: Counter[tuple[str, str]] = Counter()
         alike = ALIKE if self._profile.is_coded else SLOW_ALIKE
-        self.violation_of(generate(self._seed, 0, self._profile))  # what is made on first use
         for index in range(count):
             session = generate(self._seed, index, self._profile)
             violation = self.violation_of(session)
+            if violation is not None and not index:
+                violation = self.violation_of(session)  # without what is made on first use
             if violation is None:
                 continue
             seen[_alike(violation)] += 1
-            if seen[_alike(violation)] <= alike:
-                yield self.smallest(session, violation)
+            # A second one that names the same rule is not reported.
+            if seen[_alike(violation)] <= (1 if violation.is_exact else alike):
+                yield session, violation
             if seen.total() == FAILURES:
                 return
 
@@ -103,11 +108,11 @@ class Campaign:
             threads, files = set(threading.enumerate()), _open_files()
             played = Player(backend, self._under_test).play(session)
             violations = played.violations or list(self._differences(session, played, backend))
-            violations = violations or list(_leaks(threads, files))
+            violations = violations or list(self._leaks(threads, files))
         violations += self._under_test.left_behind(printed())
         # Where no open backend owns children, they are ended whatever else was found.
-        if self._profile.is_coded and (leaked := remaining(processes, grace=self._child_grace)):
-            self._child_grace = BRIEF_GRACE
+        if self._profile.is_coded and (leaked := remaining(processes, grace=self._grace)):
+            self._grace = BRIEF_GRACE
             violations.append(Violation("LIFE-10", end_children(leaked)))
         return next(iter(violations), None)
 
@@ -158,6 +163,20 @@ class Campaign:
                 ):
                     yield attrs.evolve(found, twin=twin)
 
+    def _leaks(self, threads: set[threading.Thread], files: int) -> Iterator[Violation]:
+        limit = monotonic() + self._grace  # for all of them together
+        for thread in set(threading.enumerate()) - threads:
+            thread.join(max(0.0, limit - monotonic()))
+        if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
+            self._grace = BRIEF_GRACE
+            text = f"{len(names)} threads are alive after every stream was closed: {names[:5]}"
+            yield Violation("LIFE-10", text)
+        if _open_files() > files:
+            gc.collect()
+            if (opened := _open_files() - files) > 0:
+                text = f"{opened} more files are open after every stream was closed"
+                yield Violation("LIFE-10", text)
+
     def _backend(self) -> AbstractContextManager[Backend]:
         if not self._profile.is_coded:
             return nullcontext(self._under_test.backend)
@@ -206,24 +225,8 @@ def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int =
 
 def _alike(violation: Violation) -> tuple[str, str]:
     """Return what sessions that fail in the same way have in common."""
-    is_exact = violation.kind in ("invariant", "blocked")
-    return violation.kind, violation.rule if is_exact else ""
+    return violation.kind, violation.rule if violation.is_exact else ""
 
 
 def _open_files() -> int:
     return len(list(FILES.iterdir())) if FILES.is_dir() else 0
-
-
-def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
-    limit = monotonic() + GRACE  # for all of them together
-    for thread in set(threading.enumerate()) - threads:
-        thread.join(max(0.0, limit - monotonic()))
-    if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
-        text = f"{len(names)} threads are alive after every stream was closed: {names[:NAMES]}"
-        yield Violation("LIFE-10", text)
-    if _open_files() > files:
-        gc.collect()
-        if (opened := _open_files() - files) > 0:
-            yield Violation(
-                "LIFE-10", f"{opened} more files are open after every stream was closed"
-            )

@@ -68,13 +68,6 @@ THEMES: Mapping[str, Theme] = {
     "lives": Theme(resets=0.35, chunks=USUAL, seconds=24.0, flushes=0.15),
     "options": Theme(options=1.0, streams=(2, 3), seconds=8.0),
 }  # fmt: skip
-LONG: Mapping[str, Theme] = {
-    "ten minutes": Theme(chunks=(8000, 16_000, *BIG), seconds=600.0, pauses=0.0, flushes=0.0,
-                          turns=0.0, clocks=0.0, refusals=0.0),
-    "sixty pauses": Theme(chunks=(16_000, 24_000), seconds=80.0, pauses=1.0, clocks=0.0),
-}  # fmt: skip
-
-
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
             7200.25)  # fmt: skip
 END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 3600.0, -0.021, -0.5)
@@ -119,7 +112,6 @@ class Profile:
     has_turns: bool = True
     has_faults: bool = True  #: engine calls can be made to fail
     may_thread: bool = True  #: the calls of a stream may come from several threads
-    is_long: bool = False  #: ten minutes and sixty pauses are not too much
 
     @classmethod
     def of(cls, under_test: BackendUnderTest) -> Profile:
@@ -143,7 +135,6 @@ class Profile:
             has_turns=under_test.has("speaker-turns"),
             has_faults=under_test.engine_calls is not None,
             may_thread=spec.thread_affinity != "same-thread",
-            is_long="long" in under_test.tiers,
         )
 
 
@@ -155,12 +146,11 @@ def _limits(option: Option) -> tuple[Any, ...]:
 
 def generate(seed: int, index: int, profile: Profile) -> Session:
     """Return session number *index* of *seed*; the same for the same arguments, on any machine."""
-    themes = {**THEMES, **(LONG if profile.is_long else {})}
-    name = list(themes)[index % len(themes)]
+    name = list(THEMES)[index % len(THEMES)]
     rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
     # Policies take turns in the sessions of a theme too, whatever the number of themes.
-    policy_round = index % len(themes) + index // len(themes)
-    draw = _Draw(rng, profile, themes[name], policy_round)
+    policy_round = index % len(THEMES) + index // len(THEMES)
+    draw = _Draw(rng, profile, THEMES[name], policy_round)
     return draw.session(f"seed {seed}, session {index}: {name}")
 
 

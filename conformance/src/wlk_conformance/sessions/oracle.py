@@ -170,8 +170,8 @@ class Oracle:
                 text=vocabulary[id_ - 1],
                 mistaken=mistaken,
                 undecided=undecided,
-                start=_range(clock.time_of(hard[0]), clock.time_of(soft[0])),
-                end=_range(
+                start=(clock.time_of(hard[0]), clock.time_of(soft[0])),
+                end=(
                     clock.time_of(end, is_before_pause=True),
                     clock.time_of(hard[1], is_before_pause=True),
                 ),
@@ -291,7 +291,3 @@ def _part(origin: int, stop: int, half: int, cuts: Sequence[int], total: int) ->
     edges = sorted({0, *cuts, total})
     index = bisect_right(edges, half - 1)
     return max(origin, edges[index - 1]), min(stop, edges[index])
-
-
-def _range(first: float, second: float) -> tuple[float, float]:
-    return min(first, second), max(first, second)

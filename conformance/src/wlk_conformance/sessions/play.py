@@ -218,8 +218,8 @@ class Player:
         calling = threaded(partial(stream.insert if is_insert else stream.read, inner))
         if not ends_within(PROMPT, calling):
             message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
-            self._report(stream, rule, message, kind="blocked")
-        elif (error := calling.exception()) and not (is_insert and action.do == "finish"):
+            raise Unexpected(Violation(rule, message, "blocked", stream.name))
+        if (error := calling.exception()) and not (is_insert and action.do == "finish"):
             raise Unexpected.raised(rule, name, error, stream.name) from error
 
     def _close_all(self) -> None:

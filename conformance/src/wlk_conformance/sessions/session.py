@@ -180,12 +180,7 @@ Kind = Literal[
 
 @attrs.frozen
 class Violation:
-    """
-    A rule that was broken.
-
-    The kind is "invariant" or "blocked" where the rule follows from the call alone.  For the other
-    kinds it is a first guess, which the smallest session that still fails makes exact.
-    """
+    """A rule that was broken."""
 
     rule: str
     message: str  #: what was fed, what was expected and what came
@@ -194,3 +189,8 @@ class Violation:
     twin: Session | None = None  #: for kind "differs", the session whose words are others
     session: Session | None = None  #: the smallest one that breaks it, where one was played
     advice: str = ""  #: how to repeat it, where a session was found to break the rule
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rule follows from the call; else only the smallest session names it."""
+        return self.kind in ("invariant", "blocked")

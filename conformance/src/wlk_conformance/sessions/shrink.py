@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from msgspec import json
 from msgspec.structs import replace
 
 from wlk_conformance.compare import check_same
@@ -68,8 +69,11 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     What remains is needed, as far as *plays* tries reach: counted and not timed, so that the
     session is the same on every machine.
     """
-    shrinking = _Shrinking(session, fails, plays)
-    shrinking.cut_end()
+    shrinking = _Shrinking(session, fails, plays, {json.encode(session)})
+    size = len(session.actions) // 2
+    while size:  # the end of the session, by halves
+        count = len(shrinking.session.actions)
+        size = min(size, count // 2) if shrinking.drop(count - size, size) else size // 2
     for stream in shrinking.streams:
         others = (a for a in shrinking.session.actions if a.stream != stream)
         shrinking.keeps(actions=tuple(others))
@@ -91,11 +95,12 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
 
 @attrs.define
 class _Shrinking:
-    """A session that fails, and the plays that are left."""
+    """A session that fails, the plays that are left, and what was tried."""
 
     session: Session
     fails: Callable[[Session], bool]
     plays: int
+    tried: set[bytes]  # sessions, because the ways to make one smaller meet
 
     @property
     def streams(self) -> list[int]:
@@ -105,8 +110,10 @@ class _Shrinking:
     def keeps(self, **changes: Any) -> bool:
         """Take the session with *changes* if it still fails, and return whether it does."""
         candidate = replace(self.session, **changes)
-        if self.plays <= 0 or not candidate.actions or candidate == self.session:
+        document = json.encode(candidate)
+        if self.plays <= 0 or not candidate.actions or document in self.tried:
             return False
+        self.tried.add(document)
         self.plays -= 1
         if is_smaller := self.fails(candidate):
             self.session = candidate
@@ -116,13 +123,6 @@ class _Shrinking:
         """Drop so many actions from the *first* on, and put others *instead*."""
         actions = self.session.actions
         return self.keeps(actions=(*actions[:first], *instead, *actions[first + count :]))
-
-    def cut_end(self) -> None:
-        """Drop the end of the session, by halves."""
-        size = len(self.session.actions) // 2
-        while size:
-            count = len(self.session.actions)
-            size = min(size, count // 2) if self.drop(count - size, size) else size // 2
 
     def drop_runs(self) -> None:
         """Drop runs of actions, long ones first."""
@@ -141,7 +141,7 @@ def attribute(violation: Violation, session: Session) -> str:
     An invariant names its rule.  Lost, repeated or moved words do not: there, what is left in the
     smallest session is what they depend on, such as a neighbour, a fault or a pause.
     """
-    if violation.kind in ("invariant", "blocked"):
+    if violation.is_exact:
         return violation.rule
     if violation.kind == "spacing" and session.vocabulary:
         return "COM-03"  # other scripts are needed, and not what was called

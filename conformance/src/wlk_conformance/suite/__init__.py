@@ -11,7 +11,7 @@ from wlk_conformance.suite.lifecycle import LifeRules
 from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules
-from wlk_conformance.suite.sharing import BatchingRules, SharingRules
+from wlk_conformance.suite.sharing import SharingRules
 from wlk_conformance.suite.silence import SilenceRules, SpeakerRules
 from wlk_conformance.suite.text import HypothesisRules, TextRules
 from wlk_conformance.suite.times import TimeRules
@@ -32,7 +32,6 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
     QualityRules,
     ResourceRules,
     FailureRules,
-    BatchingRules,
     SharingRules,
     LifeRules,
     SpeakerRules,

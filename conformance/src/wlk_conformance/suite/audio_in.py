@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import StreamDriver
 
 INSERTS = 50  # while a step runs, because each may wait a little
-HALF_HOUR = 30  # minutes
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
 
@@ -73,7 +72,11 @@ class AudioRules:
         check_alone(wlk, stimulus, driver, "with refused chunks between the good ones")
         check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule("IN-03", "the clock is set to the caller's time instead of being checked against it")
+    @rule(
+        "IN-03",
+        "the clock is set to the caller's time instead of being checked against it",
+        "an overlap is trimmed off silently, or its samples are kept twice",
+    )
     def test_a_shaky_clock_is_absorbed(self, wlk: BackendUnderTest) -> None:
         """
         The sample count is the clock; `audio_stream_end_time` is checked against it.
@@ -91,6 +94,17 @@ class AudioRules:
                 driver.insert(chunk, end_time)
             driver.finish()
             check_clock(driver.processed_up_to, stimulus.seconds)
+        stimulus = wlk.speech(3, seed=4)
+
+        def overlap(driver: StreamDriver, chunk: Any) -> None:
+            for seconds in (EPS + 0.01, 1.0):
+                end_time = driver.clock + len(chunk) / SAMPLE_RATE - seconds
+                insert = driver.processor.insert_audio_chunk
+                check_raises(ClockError, f"an overlap of {seconds:g} s", insert, chunk, end_time)
+
+        driver = wlk.run(stimulus, before=overlap)
+        check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")
+        check_clock(driver.processed_up_to, stimulus.seconds)
 
     @rule("IN-03", "the gap is dropped, or filled with zeros that the model decodes")
     def test_a_gap_is_a_silence(self, wlk: BackendUnderTest) -> None:
@@ -107,22 +121,11 @@ class AudioRules:
             explicit.tokens, driver.tokens, what="a gap against start_silence and end_silence"
         )
 
-    @rule("IN-03", "the overlap is trimmed off silently", "the samples are kept twice")
-    def test_an_overlap_is_refused(self, wlk: BackendUnderTest) -> None:
-        """A chunk that begins more than EPS in the past raises ClockError and changes nothing."""
-        stimulus = wlk.speech(3, seed=4)
-
-        def overlap(driver: StreamDriver, chunk: Any) -> None:
-            for seconds in (EPS + 0.01, 1.0):
-                end_time = driver.clock + len(chunk) / SAMPLE_RATE - seconds
-                insert = driver.processor.insert_audio_chunk
-                check_raises(ClockError, f"an overlap of {seconds:g} s", insert, chunk, end_time)
-
-        driver = wlk.run(stimulus, before=overlap)
-        check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")
-        check_clock(driver.processed_up_to, stimulus.seconds)
-
-    @rule("IN-04", "the caller's array is kept, or an insert waits or copies all audio so far")
+    @rule(
+        "IN-04",
+        "the caller's array is kept, or an insert waits or copies all audio so far",
+        "one lock guards the buffer and the engine call",
+    )
     def test_inserting_copies(self, wlk: BackendUnderTest) -> None:
         """
         Inserting copies the audio, never runs or waits for the model, and works from any thread.
@@ -147,10 +150,6 @@ class AudioRules:
             driver.insert(chunk)
         spent = monotonic() - began
         assert spent <= stimulus.seconds / 2, f"inserting 500 chunks took {spent:.1f} s"
-
-    @rule("IN-04", "one lock guards the buffer and the engine call")
-    def test_inserting_does_not_wait_for_a_step(self, wlk: BackendUnderTest) -> None:
-        """Audio can be inserted from another thread while a step runs; nothing is lost."""
         stimulus = wlk.speech(6, seed=5)
         first, rest = stimulus.cut(min(2.0, stimulus.seconds / 2))
         driver = wlk.stream(first)
@@ -175,7 +174,7 @@ class AudioRules:
         """
         stimuli = [wlk.speech(40 if wlk.is_coded else 14, seed=6, gap=(0.8, 1.6))]
         if "speech" in wlk.tiers:
-            stimuli.append(wlk.speech(60, seed=16, gap=(0.3, 0.9)))
+            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))  # whose words COM-05 takes too
         for stimulus in stimuli:
             expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
             check_spoken(wlk, stimulus, expected, "inserts of a second")
@@ -195,7 +194,7 @@ class AudioRules:
         stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
         driver, first = wlk.stream(), list[str]()
         errors = 0.0 if wlk.is_coded else 2 * word_error_rate(wlk)
-        for number in range(1, HALF_HOUR + 1):
+        for number in range(1, 31):
             before = len(driver.tokens)
             driver.feed(stimulus.audio, chunk_seconds=0.1)
             driver.silence(1.0)

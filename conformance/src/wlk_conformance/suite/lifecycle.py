@@ -6,6 +6,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from wlk_conformance.calls import PROMPT
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
@@ -25,7 +26,6 @@ from wlk_core.errors import StreamClosed
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-CLOSED_WITHIN = 5.0  # seconds
 LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
 
 
@@ -92,9 +92,8 @@ class LifeRules:
         wlk.require_tokens(driver.tokens, stimulus)
         first = driver.records[-1].emission
         before = driver.processor.stats
-        for _ in range(3):  # the monitor of every stream checks that it calls no engine
+        for _ in range(3):  # the monitor of every stream checks that it does nothing
             again = driver.finish()
-            assert again.committed == (), f"it committed {again.committed[0].text!r} again"
             assert again.processed_up_to == first.processed_up_to
             assert again.stable_up_to == first.stable_up_to
         assert before == driver.processor.stats, "the second finish did work"
@@ -176,10 +175,9 @@ class LifeRules:
         """
         if not isinstance(wlk.speech_source, CodedSpeech):
             raise NotApplicable("its engine cannot be made to end its text")
-        cells = 4
         for digits in (range(1, 11), (7,)):
             ids = [digits[index % len(digits)] for index in range(280)]
-            script = [CodedToken(id_, cells * index, 3) for index, id_ in enumerate(ids)]
+            script = [CodedToken(id_, 4 * index, 3) for index, id_ in enumerate(ids)]
             stimulus = wlk.log_stimulus(wlk.speech_source.script(script))
             driver = wlk.stream()
             if wlk.has("speaker-turns"):
@@ -230,16 +228,13 @@ class LifeRules:
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
         """A warmup whose engine call fails raises."""
         for is_after in (False, True):
-            faults = wlk.faults
-            before = faults.count
-            with faults.failing(range(1, 6), after=is_after):
+            before = wlk.faults.count
+            with wlk.faults.failing(range(1, 6), after=is_after):
                 try:
                     wlk.backend.warmup()
-                except Exception as error:  # noqa: BLE001 -- any will do, if it is not swallowed
-                    if not is_after:
-                        wlk.notes.append(f"warmup raised {type(error).__name__}")
+                except Exception:  # noqa: BLE001, S112 -- any will do, if it is not swallowed
                     continue
-                assert faults.count == before, "the engine failed and warmup returned"
+                assert wlk.faults.count == before, "the engine failed and warmup returned"
                 raise NotApplicable("warmup calls no engine")
 
     @rule("LIFE-10", "a thread waits on a queue that is never filled again")
@@ -263,10 +258,8 @@ class LifeRules:
             driver.processor.close()
             driver.processor.close()
             for thread in set(threading.enumerate()) - threads:
-                thread.join(max(0.0, began + CLOSED_WITHIN - monotonic()))
+                thread.join(max(0.0, began + PROMPT - monotonic()))
                 assert not thread.is_alive(), f"{thread.name!r} is alive after close()"
-            spent = monotonic() - began
-            assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
             calls = {**exclusive_calls(wlk, driver, stimulus.audio), "finish": driver.finish}
@@ -276,5 +269,5 @@ class LifeRules:
         other.close()
         other.close()
         spent = monotonic() - began
-        assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
+        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)

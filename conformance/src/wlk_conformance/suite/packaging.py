@@ -73,13 +73,18 @@ class PackagingRules:
         imported = json.loads(output.splitlines()[-1])
         assert not imported, f"importing {_point(wlk)} imports {', '.join(imported)}"
 
-    @rule("PKG-03", "the framework fetches the model by itself, or its own error is passed on")
+    @rule(
+        "PKG-03",
+        "the framework fetches the model by itself, or its own error is passed on",
+        "a hub library asks for a newer revision at each load",
+    )
     def test_a_model_that_cannot_be_found_is_named(self, wlk: BackendUnderTest) -> None:
         """
         A model that cannot be found raises ModelNotFoundError naming it and the command.
 
-        The command is the one that fetches it.  A local path never touches the network, and offline
-        mode never does.  A missing path that ends in the name of a model is not that model.
+        The command is the one that fetches it.  A local path, a bundled model and one in the cache
+        never touch the network, and offline mode never does.  A missing path that ends in the name
+        of a model is not that model.
         """
         known = (wlk.model or wlk.spec.default_model or "model").split("/")[-1]
         for model in (NOWHERE, "./no/such/model-52e1", f"/no/such/{known}"):
@@ -92,10 +97,6 @@ class PackagingRules:
             assert "wlk-core" in str(error) or "--model" in str(error), (
                 f"the message names no command that helps: {error}"
             )
-
-    @rule("PKG-03", "a hub library asks for a newer revision at each load")
-    def test_a_local_model_needs_no_network(self, wlk: BackendUnderTest) -> None:
-        """A local path, a bundled model and one in the cache never touch the network."""
         wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
         with network_blocked() as attempts:
             wlk.another_backend()

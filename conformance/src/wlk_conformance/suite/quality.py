@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 CLIPS = range(60, 70)  # seeds of the clips that are measured
 WORDS = 12  # in each
-LONG_WORDS = 480  # about ten minutes with the pauses between them
 TONES = (220.0, 440.0, 1000.0)  # Hz
 GROSS = 1 / 3  # of the words: a model that gets more wrong does not recognise them
 
@@ -61,13 +60,11 @@ class QualityRules:
     @rule("QUAL-01", "a long stream drifts or loses its position", kinds="S", tier="long")
     def test_ten_minutes_keep_the_bound(self, wlk: BackendUnderTest) -> None:
         """Ten minutes of connected digits in one stream keep the declared word error rate."""
-        stimulus = wlk.speech(LONG_WORDS, seed=70, gap=(0.05, 1.5))
+        stimulus = wlk.speech(480, seed=70, gap=(0.05, 1.5))
         tokens = wlk.require_tokens(wlk.run(stimulus).tokens, stimulus)
         rate = word_errors(stimulus.spoken, words_of(tokens)) / len(stimulus.spoken)
-        words, seconds = len(stimulus.spoken), stimulus.seconds
-        wlk.notes.append(f"WER {100 * rate:.1f} % of {words} words in {seconds:.0f} s")
-        bound = wlk.bounds.get("wer")
-        assert bound is None or rate <= bound, f"wer is {rate:.3f}, declared is {bound:g}"
+        wlk.notes.append(f"WER {100 * rate:.1f} % of {len(stimulus.spoken)} words in ten minutes")
+        assert rate <= wlk.bounds.get("wer", rate), f"wer is {rate:.3f}, more than is declared"
 
     @rule("QUAL-02", "the model was never trained on silence", kinds="S", tier="speech")
     def test_audio_without_words_gives_no_text(self, wlk: BackendUnderTest) -> None:

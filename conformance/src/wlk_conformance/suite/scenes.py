@@ -94,15 +94,13 @@ def while_a_step_runs(
     act: Callable[[], None],
     *,
     may_raise: tuple[type[Exception], ...] = (),
-    must_hold: bool = False,
 ) -> None:
     """
     Call process_iter on a new thread, and *act* on this thread while the engine is held.
 
-    Raises what either raised, except for what the step *may_raise*; see `while_held`.  It is
-    NotApplicable where the engine cannot be held, if it *must_hold*.
+    Raises what either raised, except for what the step *may_raise*; see `while_held`.
     """
-    faults = wlk.faults if must_hold else wlk.engine_calls
+    faults = wlk.engine_calls
     stepping = while_held(driver.process, act, None if faults is None else faults.held)
     assert stepping.done(), f"the step did not end within {LIMIT:g} s"
     if not isinstance(stepping.exception(), may_raise):

@@ -134,8 +134,6 @@ def _conversation(wlk: BackendUnderTest) -> StreamDriver:
         return driver
 
     driver = wlk.cached("conversation", talk)
-    for turn in range(3):
-        wlk.speech(5, seed=30 + turn, tail=0.0)
     wlk.require_tokens(driver.tokens)
     return driver
 

@@ -348,7 +348,8 @@ def browser(session: nox.Session) -> None:
     """Test the caption page in Chromium, and its accessibility with axe-core: nox -s browser."""
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
         session.skip("needs Chromium on the PATH; on Debian: apt-get install chromium")
-    session.install("playwright==1.65.2", *TEST, *_sources("core", "serve", "plugins/wlk-whisper"))
+    sources = _sources("core", "conformance", "serve", "plugins/wlk-whisper")
+    session.install("playwright==1.65.2", *TEST, *sources)
     if shutil.which("npm") is None:
         session.warn("no npm on the PATH: the tests with axe-core are skipped")
     else:

@@ -74,6 +74,7 @@ class PlayedStream:
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
+        self.is_closed = False
         self._data = bytearray()
         self._blocks = 0
         self._silence = _PAUSE_BLOCKS
@@ -141,6 +142,7 @@ class PlayedStream:
 
     def close(self) -> None:
         """Do nothing more."""
+        self.is_closed = True
 
     def _flush(self) -> None:
         if self._pending:

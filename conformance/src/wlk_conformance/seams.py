@@ -51,7 +51,6 @@ class SupportsDeclaration(Protocol):
 
     def declared(self) -> BackendSpec:
         """Return the declaration of this loaded backend."""
-        ...
 
 
 @runtime_checkable

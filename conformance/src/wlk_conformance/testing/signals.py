@@ -34,5 +34,4 @@ def tone(seconds: float, *, hertz: float = 440.0, level: float = 0.1) -> NDArray
 def partition(audio: NDArray[np.float32], chunk_seconds: float) -> Iterator[NDArray[np.float32]]:
     """Cut *audio* into chunks of `chunk_seconds` (at least one sample), the last one shorter."""
     step = max(1, round(chunk_seconds * SAMPLE_RATE))
-    for first in range(0, len(audio), step):
-        yield audio[first : first + step]
+    return (audio[first : first + step] for first in range(0, len(audio), step))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
 _MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
-_PART_SECONDS = 0.25  # of audio that are converted in one turn of the event loop
+_WHOLE_SECONDS = 1  # of audio that are converted at once
+_PART_SECONDS = 0.25  # of longer audio, in one turn of the event loop
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 
@@ -194,7 +195,7 @@ class SessionAudio:
 
     def proceed(self) -> None:
         """Do what waits in the open segment, up to a second of audio; it waits on if it raises."""
-        until = self.samples + self._part_samples
+        until = self.samples + round(_PART_SECONDS * self.settings.rate)
         while self.is_waiting and self.open_segment is not None and self.samples < until:
             waiting, self._waiting = self._waiting, deque()  # for what it adds
             try:
@@ -247,10 +248,6 @@ class SessionAudio:
             return
         self._waiting.append(action)
 
-    @property
-    def _part_samples(self) -> int:
-        return round(_PART_SECONDS * self.settings.rate)
-
     def _check_count(self) -> None:
         if len(self.segments) >= _MAX_SEGMENTS:
             raise RequestError(
@@ -262,8 +259,9 @@ class SessionAudio:
             )
 
     def _receive(self, audio: memoryview) -> None:
-        size = SAMPLE_BYTES[self.settings.encoding]
-        part = bytes(audio[: self._part_samples * size])
+        size, rate = SAMPLE_BYTES[self.settings.encoding], self.settings.rate
+        is_long = len(audio) > _WHOLE_SECONDS * rate * size
+        part = bytes(audio[: round(_PART_SECONDS * rate) * size] if is_long else audio)
         self.segments[-1].stream.receive(part)
         self.samples += len(part) // size
         if rest := audio[len(part) :]:

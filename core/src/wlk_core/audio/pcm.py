@@ -162,7 +162,7 @@ class Resampler:
         from av.filter import Graph  # noqa: PLC0415
 
         self._frame_type = AudioFrame
-        # As `av.AudioResampler`, which starts a thread for each core, of every stream.
+        # As in `av.AudioResampler`, which starts threads for every stream: two on two cores.
         self._graph = graph = Graph()
         graph.threads = 1
         graph.link_nodes(

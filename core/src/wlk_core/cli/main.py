@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 import importlib
+import io
 import os
 import re
 import signal
@@ -119,7 +120,10 @@ def run_program(
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
         from click.shell_completion import shell_complete  # noqa: PLC0415 -- only then
 
-        sys.exit(shell_complete(command, {}, name, variable, instruction))
+        # A line of a plugin, or of an error, would stand in the command that is being typed.
+        with redirect_stderr(io.StringIO()), suppress(WLKError):
+            shell_complete(command, {}, name, variable, instruction)
+        sys.exit()
     _prepare_streams()
     STOPS.install()
     if command is not main:  # which shows them once it needs plugins

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
+from wlk_core.cli.main import registry_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
@@ -20,9 +22,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+def complete_backend(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Return the names of the installed backends that begin as was typed."""
+    return [s.name for s in registry_of(context).specs() if s.name.startswith(begun)]
+
+
+def complete_model(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Return the aliases of the models of --backend, else of all, that begin as was typed."""
+    registry, name = registry_of(context), context.params.get("backend")
+    specs = registry.specs() if name is None else (registry.model_spec(name),)
+    return sorted({alias for s in specs for alias in s.models if alias.startswith(begun)})
+
+
 def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
     """Return the option --backend with a help text."""
-    return click.option("--backend", metavar="NAME", help=text, **attributes)
+    attributes |= {"metavar": "NAME", "shell_complete": complete_backend}
+    return click.option("--backend", help=text, **attributes)
 
 
 def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
@@ -49,7 +64,12 @@ translator_options = _all(
 #: Adds the options that choose a backend and run a stream; `choose` resolves their values.
 stream_options = _all(
     backend_option("Backend to use; wlk-core backends marks the default with a star."),
-    click.option("--model", metavar="REF", help="Size alias, repository id or directory."),
+    click.option(
+        "--model",
+        metavar="REF",
+        help="Size alias, repository id or directory.",
+        shell_complete=complete_model,
+    ),
     click.option(
         "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
     ),

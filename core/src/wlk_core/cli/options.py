@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import chain
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,21 +23,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def complete_backend(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the names of the installed backends that begin as was typed."""
-    return [s.name for s in registry_of(context).specs() if s.name.startswith(begun)]
-
-
-def complete_model(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the aliases of the models of --backend, else of all, that begin as was typed."""
-    registry, name = registry_of(context), context.params.get("backend")
-    specs = registry.specs() if name is None else (registry.model_spec(name),)
-    return sorted({alias for s in specs for alias in s.models if alias.startswith(begun)})
+def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the backends, or the models of --backend (else of all), that begin as was typed."""
+    registry, backend = registry_of(context), context.params.get("backend")
+    specs = (registry.model_spec(backend),) if backend else registry.specs()
+    named = (spec.models if parameter.name == "model" else (spec.name,) for spec in specs)
+    return sorted(name for name in set(chain(*named)) if name.startswith(begun))
 
 
 def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
     """Return the option --backend with a help text."""
-    attributes |= {"metavar": "NAME", "shell_complete": complete_backend}
+    attributes |= {"metavar": "NAME", "shell_complete": complete}
     return click.option("--backend", help=text, **attributes)
 
 
@@ -68,7 +65,7 @@ stream_options = _all(
         "--model",
         metavar="REF",
         help="Size alias, repository id or directory.",
-        shell_complete=complete_model,
+        shell_complete=complete,
     ),
     click.option(
         "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"

@@ -44,13 +44,7 @@ _NO_MODEL = 3  # exit status of the process where the model is what is missing
     "--check", metavar="NAME", help="Load this backend and run its model, in a process of its own."
 )
 @click.option("--check-here", metavar="NAME", hidden=True)
-def backends(
-    *,
-    name: str | None,
-    as_json: bool,
-    check: str | None,
-    check_here: str | None,
-) -> int:
+def backends(*, name: str | None, as_json: bool, check: str | None, check_here: str | None) -> int:
     """
     List the backends, a line for each; with NAME, its models, languages, policies and options.
 

@@ -31,10 +31,9 @@ def complete(context: click.Context, parameter: click.Parameter, begun: str) -> 
     return sorted(name for name in set(chain(*named)) if name.startswith(begun))
 
 
-def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
+def backend_option(text: str, **more: Any) -> Callable[[F], F]:
     """Return the option --backend with a help text."""
-    attributes |= {"metavar": "NAME", "shell_complete": complete}
-    return click.option("--backend", help=text, **attributes)
+    return click.option("--backend", metavar="NAME", help=text, shell_complete=complete, **more)
 
 
 def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:

@@ -108,10 +108,7 @@ def choose_settings(
     with _naming(wanted.origin):
         spec.check_language(code)
     return Settings(
-        spec=spec,
-        model=chosen_model.value,
-        language=code,
-        options=_resolve(spec, options),
+        spec=spec, model=chosen_model.value, language=code, options=_resolve(spec, options)
     )
 
 

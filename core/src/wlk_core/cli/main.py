@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
 
 FAILED = 1
-USAGE = 2
 _INTERRUPTED = "interrupted; what was done by then is kept"
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
@@ -75,10 +74,11 @@ def _listed_commands() -> dict[str, str]:
     from importlib import metadata  # noqa: PLC0415 -- as much time as all the rest of --help
 
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
-    for point in sorted(metadata.entry_points(group="wlk.plugins")):
-        kind, _, name = point.name.partition(".")
-        if kind == "command" and point.dist is not None:
-            listed.setdefault(name, point.dist.metadata["Summary"] or "")
+    with suppress(ValueError):  # damaged metadata
+        for point in sorted(metadata.entry_points(group="wlk.plugins")):
+            kind, _, name = point.name.partition(".")
+            if kind == "command" and point.dist is not None:
+                listed.setdefault(name, point.dist.metadata["Summary"] or "")
     return listed
 
 
@@ -156,7 +156,7 @@ def execute(
         status = error.exit_code
     except (click.UsageError, OptionError) as error:
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
-        status = USAGE
+        status = 2
     except (click.Abort, KeyboardInterrupt) as error:
         print_error(interrupted, name)
         status = error.status if isinstance(error, Stopped) else 128 + signal.SIGINT

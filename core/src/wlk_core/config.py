@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
 
-_TEXT_KEYS = ("backend", "model", "language")
 _FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank precedes a higher one
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -109,10 +108,7 @@ def choose_settings(
     with _naming(wanted.origin):
         spec.check_language(code)
     return Settings(
-        spec=spec,
-        model=chosen_model.value,
-        language=code,
-        options=_resolve(spec, options),
+        spec=spec, model=chosen_model.value, language=code, options=_resolve(spec, options)
     )
 
 
@@ -155,7 +151,7 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     import tomlkit  # noqa: PLC0415 -- only to write
 
     *tables, name = key.split(".")
-    if key not in _TEXT_KEYS and not re.fullmatch(r"options(\.[^.]+){2}", key):
+    if not re.fullmatch(r"backend|model|language|options(\.[^.]+){2}", key):
         raise OptionError(
             f"unknown configuration key {key}; expected backend, model, language or "
             "options.BACKEND.OPTION"

@@ -102,7 +102,8 @@ class Registry:
             return None
         info, point = _only("command", name, found)
         try:
-            return _member(point.load(), name, "a command", kind)
+            with redirect_stdout(sys.stderr):  # as in `_load`
+                return _member(point.load(), name, "a command", kind)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:  # as in `_load`

@@ -82,23 +82,26 @@ def test_version_is_that_of_the_distribution(spawn):
         ("wlk-core tr", "transcribe"),
         ("wlk-core config s", "set show"),
         ("wlk-core transcribe --backe", "--backend"),
+        ("wlk-core transcribe --backend t", "toy"),
+        ("wlk-core transcribe --backend toy --model d", "digits"),
+        ("wlk-core pull d", "digits"),
+        ("wlk-core rm --backend nope d", ""),
         ("wlk-core transcrbe --backe", ""),
     ],
 )
-def test_a_shell_completes_commands_and_options(site, monkeypatch, capsys, line, values):
-    """TAB completes them, and prints nothing else."""
-    words = line.split()
+def test_a_shell_completes_what_is_typed(site, monkeypatch, capsys, line, values):
+    """TAB completes commands, options, backends and models, and prints nothing else."""
+    site.install("wlk-loud", ["loud"], "print('loud')\nraise RuntimeError")
     monkeypatch.setattr("wlk_core.registry.Registry", site.registry)
     monkeypatch.setenv("_WLK_CORE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", line)
-    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
 
     with pytest.raises(SystemExit):
         entry.run()
 
-    printed = capsys.readouterr()
-    assert [row.partition(",")[2] for row in printed.out.split()] == values.split()
-    assert printed.err == ""
+    out, err = capsys.readouterr()
+    assert ([row.partition(",")[2] for row in out.split()], err) == (values.split(), "")
 
 
 def as_ours(error):
@@ -127,10 +130,7 @@ SLIP = click.exceptions.NoSuchCommand("transcrbe", possibilities=["transcribe"])
             ["transcribe"],
             "wlk-core: missing argument 'FILE...' (see: wlk-core transcribe --help)\n",
         ),
-        (
-            ["pull", "base"],
-            "wlk-core: missing option '--backend' (see: wlk-core pull --help)\n",
-        ),
+        (["pull", "base"], "wlk-core: missing option '--backend' (see: wlk-core pull --help)\n"),
     ],
     ids=["command", "slip", "distribution", "option", "argument", "required"],
 )

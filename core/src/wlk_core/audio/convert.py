@@ -105,8 +105,6 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
     # `insert_audio_chunk` has to do the same for any other caller.  The type of the array tells
     # both that it was done.
 
-    __slots__ = ()
-
 
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
     """Return *audio* itself if it is valid, else a validated copy; raises as `validate_audio`."""

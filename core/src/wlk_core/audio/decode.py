@@ -44,7 +44,6 @@ _MAX_RATE = 3_000_000
 _JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
-_BLOCK_SECONDS = 1.0  # of zeros at a time, so that a long gap needs little memory
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
 _AV_TIME_BASE = 1_000_000  # units of FFmpeg's container times in a second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
@@ -133,10 +132,8 @@ def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
         jitter = _FIRST_JITTER_SECONDS if is_first else _JITTER_SECONDS
         if missing > jitter * rate:
             samples += missing
-            while missing:
-                block = min(missing, round(_BLOCK_SECONDS * rate))
-                missing -= block
-                yield _Piece(rate, np.zeros(block, dtype=np.float32))
+            for first in range(0, missing, rate):  # a second at a time: a gap may last hours
+                yield _Piece(rate, np.zeros(min(rate, missing - first), dtype=np.float32))
         samples += len(piece.samples)
         is_first = is_first and not samples
         yield piece

@@ -18,6 +18,7 @@ import attrs
 import click
 
 from wlk_core.cli.main import registry_of
+from wlk_core.cli.options import complete
 from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import choose_settings, config_path
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
@@ -37,19 +38,13 @@ _NO_MODEL = 3  # exit status of the process where the model is what is missing
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
     "--check", metavar="NAME", help="Load this backend and run its model, in a process of its own."
 )
 @click.option("--check-here", metavar="NAME", hidden=True)
-def backends(
-    *,
-    name: str | None,
-    as_json: bool,
-    check: str | None,
-    check_here: str | None,
-) -> int:
+def backends(*, name: str | None, as_json: bool, check: str | None, check_here: str | None) -> int:
     """
     List the backends, a line for each; with NAME, its models, languages, policies and options.
 

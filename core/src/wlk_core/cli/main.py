@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 import importlib
+import io
 import os
-import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
 
 FAILED = 1
-USAGE = 2
 _INTERRUPTED = "interrupted; what was done by then is kept"
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
@@ -40,10 +39,6 @@ _COMMANDS = {
     "rm": ("models", "Remove a model that was pulled."),
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
-
-_PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
-_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
-_SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
 
 
 class _LazyGroup(click.Group):
@@ -76,24 +71,15 @@ class _LazyGroup(click.Group):
 
 
 def _listed_commands() -> dict[str, str]:
-    # Importing importlib.metadata and reading entry points with it would take as long as all the
-    # rest of --help.
+    from importlib import metadata  # noqa: PLC0415 -- as much time as all the rest of --help
+
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
-    for folder in dict.fromkeys(sys.path):
-        with suppress(OSError):  # not a folder
-            for name in sorted(os.listdir(folder or ".")):  # noqa: PTH208 -- pathlib takes 3 ms
-                if name.endswith(".dist-info"):
-                    group = _PLUGINS.search(_text_of(folder, name, "entry_points.txt"))
-                    for command in _COMMAND.findall(group[1]) if group else ():
-                        about = _SUMMARY.search(_text_of(folder, name, "METADATA"))
-                        listed.setdefault(command, about[1] if about else "")
+    with suppress(ValueError):  # damaged metadata
+        for point in sorted(metadata.entry_points(group="wlk.plugins")):
+            kind, _, name = point.name.partition(".")
+            if kind == "command" and point.dist is not None:
+                listed.setdefault(name, point.dist.metadata["Summary"] or "")
     return listed
-
-
-def _text_of(*path: str) -> str:
-    with suppress(OSError), open("/".join(path), encoding="utf-8", errors="replace") as file:  # noqa: PTH123 -- as above
-        return file.read()
-    return ""
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -119,7 +105,9 @@ def run_program(
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
         from click.shell_completion import shell_complete  # noqa: PLC0415 -- only then
 
-        sys.exit(shell_complete(command, {}, name, variable, instruction))
+        with redirect_stderr(io.StringIO()), suppress(WLKError):  # nothing spoils what is typed
+            shell_complete(command, {}, name, variable, instruction)
+        sys.exit()
     _prepare_streams()
     STOPS.install()
     if command is not main:  # which shows them once it needs plugins
@@ -168,7 +156,7 @@ def execute(
         status = error.exit_code
     except (click.UsageError, OptionError) as error:
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
-        status = USAGE
+        status = 2
     except (click.Abort, KeyboardInterrupt) as error:
         print_error(interrupted, name)
         status = error.status if isinstance(error, Stopped) else 128 + signal.SIGINT

@@ -11,7 +11,7 @@ import click
 
 from wlk_core import models as store
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import backend_option
+from wlk_core.cli.options import backend_option, complete
 from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.registry import no_backend
@@ -52,7 +52,7 @@ def models(*, backend: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete)
 @backend_option("Backend, or annotator, that will load the model.", required=True)
 def pull(*, model: str, backend: str) -> None:
     """
@@ -73,7 +73,7 @@ def pull(*, model: str, backend: str) -> None:
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete)
 @backend_option("Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 def rm(*, model: str, backend: str, yes: bool) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import chain
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
+
+from wlk_core.cli.main import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +23,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
+def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the backends, or the models of --backend (else of all), that begin as was typed."""
+    registry, backend = registry_of(context), context.params.get("backend")
+    specs = (registry.model_spec(backend),) if backend else registry.specs()
+    named = (spec.models if parameter.name == "model" else (spec.name,) for spec in specs)
+    return sorted(name for name in set(chain(*named)) if name.startswith(begun))
+
+
+def backend_option(text: str, **more: Any) -> Callable[[F], F]:
     """Return the option --backend with a help text."""
-    return click.option("--backend", metavar="NAME", help=text, **attributes)
+    return click.option("--backend", metavar="NAME", help=text, shell_complete=complete, **more)
 
 
 def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
@@ -49,7 +60,12 @@ translator_options = _all(
 #: Adds the options that choose a backend and run a stream; `choose` resolves their values.
 stream_options = _all(
     backend_option("Backend to use; wlk-core backends marks the default with a star."),
-    click.option("--model", metavar="REF", help="Size alias, repository id or directory."),
+    click.option(
+        "--model",
+        metavar="REF",
+        help="Size alias, repository id or directory.",
+        shell_complete=complete,
+    ),
     click.option(
         "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
     ),

@@ -98,11 +98,7 @@ _stream_of = cache(SharedStream)  # for the life of the process, because MLX nev
 
 
 def choose_dtype(
-    name: str,
-    *,
-    is_gpu: bool,
-    declared: str | None = None,
-    accelerated: mx.Dtype = mx.float16,
+    name: str, *, is_gpu: bool, declared: str | None = None, accelerated: mx.Dtype = mx.float16
 ) -> mx.Dtype:
     """
     Return the dtype called *name*.

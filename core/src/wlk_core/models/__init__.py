@@ -23,7 +23,6 @@ from wlk_core.models.files import weight_names as weight_names
 from wlk_core.models.lookup import Model as Model
 from wlk_core.models.lookup import cache_directory as cache_directory
 from wlk_core.models.lookup import cached_repo as cached_repo
-from wlk_core.models.lookup import describe_model as describe_model
 from wlk_core.models.lookup import list_models as list_models
 from wlk_core.models.lookup import locate as locate
 from wlk_core.models.lookup import offline_mode as offline_mode

@@ -55,18 +55,13 @@ class InputQueue:
         # The clock does not drift, however many silences there are: audio is counted in samples,
         # silences are exact fractions, and their sum is rounded once, when it is read.
         self._silence = Fraction()  # seconds of all silences put in
-        self._commands = 0  # that wait
+        self.commands = 0  #: commands that wait to be taken
         self.is_shut = False  #: whether everything is refused
 
     @property
     def has_items(self) -> bool:
         """Whether something waits to be taken."""
         return bool(self._items)
-
-    @property
-    def has_command(self) -> bool:
-        """Whether a command waits to be taken."""
-        return self._commands > 0
 
     @property
     def waiting_seconds(self) -> float:
@@ -105,7 +100,7 @@ class InputQueue:
     def put(self, item: Command | str) -> None:
         """Append a request or the name of a mark."""
         with self._open():
-            self._commands += isinstance(item, Command)
+            self.commands += isinstance(item, Command)
             self._append(item)
 
     def shut(self, *, is_shut: bool = True) -> None:
@@ -117,7 +112,7 @@ class InputQueue:
         """Drop what waits."""
         with self._lock:
             self._items.clear()
-            self.taken, self.taken_end, self._commands = self.samples, self.end, 0
+            self.taken, self.taken_end, self.commands = self.samples, self.end, 0
 
     def take(self) -> Item | None:
         """Return the next item, None where nothing waits."""
@@ -125,7 +120,7 @@ class InputQueue:
             if not self._items:
                 return None
             item, self.taken_end = self._items.popleft()
-            self._commands -= isinstance(item, Command)
+            self.commands -= isinstance(item, Command)
             self.taken += len(item) if isinstance(item, ValidAudio) else 0
             return item
 

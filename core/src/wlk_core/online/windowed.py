@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from wlk_core.online.recognizer import Step, StreamLanguage
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.audio_buffer import REMAINDER_SECONDS, SEARCH_SECONDS, AudioBuffer
-from wlk_core.streaming.words import PROMPT_CHARACTERS, W, last_words
+from wlk_core.streaming.words import CONTINUATION_SECONDS, PROMPT_CHARACTERS, W, last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -162,7 +162,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         else:
             # Audio after the window may add to its last word: two hypotheses can agree on what a
             # model makes of the first half of one, and attention stays within that half.
-            may_continue = fresh and fresh[-1].may_continue(end)
+            may_continue = fresh and end - fresh[-1].end < CONTINUATION_SECONDS
             count = self._count_final(fresh[:-1] if may_continue else fresh, stop)
         outside = sum(word.is_outside(seconds) for word in answer.words)
         self.work += answer.work

@@ -111,7 +111,7 @@ class Session:
     @property
     def is_ending_utterance(self) -> bool:
         """Whether the utterance is over, by a commit, a silence or the end, and not flushed yet."""
-        return not self.is_over and (self._worker.is_flushing or self._queue.has_command)
+        return not self.is_over and (self._worker.is_flushing or self._queue.commands > 0)
 
     def receive(self, audio: Audio) -> None:
         """

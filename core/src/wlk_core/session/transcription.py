@@ -312,10 +312,7 @@ def run_session(
 
 
 def _steps(
-    session: Session,
-    chunker: Chunker,
-    piece: NDArray[np.float32] | None,
-    failure: Exception | None,
+    session: Session, chunker: Chunker, piece: NDArray[np.float32] | None, failure: Exception | None
 ) -> Iterator[list[Event]]:
     # The events of each step after a piece, of which None is the end of the audio, because of
     # *failure* if there was one.  That is raised in place of the End, and a final Failure as what

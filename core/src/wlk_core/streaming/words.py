@@ -44,10 +44,6 @@ class Word:
         # Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
         return not -MISPLACED_SECONDS <= self.start <= seconds + MISPLACED_SECONDS
 
-    def may_continue(self, audio_end: float) -> bool:
-        """Return whether audio after *audio_end* may add to this word, the last of a hypothesis."""
-        return audio_end - self.end < CONTINUATION_SECONDS
-
     def shifted(self, seconds: float) -> Word:
         """Return the same word *seconds* later."""
         return Word(self.start + seconds, self.end + seconds, self.text, self.probability)

@@ -20,10 +20,10 @@ _MASK = "***"
 _MAX_LINE = 300  # characters of foreign text in a message
 _MAX_VALUE = 80  # characters of a value in a message
 _MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask would show it
-_CREDENTIALS = (
-    (re.compile(r"(?<=//)[^\s/]*@"), f"{_MASK}@"),  # user:password@; a password may contain @
-    (re.compile(r"(?<=\?)[^\s'\"<>]*=[^\s'\"<>]*"), _MASK),  # the query of a signed address
-    (re.compile(r"hf_\w{6,}"), _MASK),  # a token of the model hub
+_CREDENTIALS = (  # compiled at their first use: half a millisecond that --help need not spend
+    (r"(?<=//)[^\s/]*@", f"{_MASK}@"),  # user:password@; a password may contain @
+    (r"(?<=\?)[^\s'\"<>]*=[^\s'\"<>]*", _MASK),  # the query of a signed address
+    (r"hf_\w{6,}", _MASK),  # a token of the model hub
 )
 
 
@@ -60,7 +60,7 @@ def one_line(text: str, *, max_characters: int = _MAX_LINE) -> str:
     """
     text = text[: 4 * max_characters]  # the patterns take quadratic time
     for pattern, mask in _CREDENTIALS:
-        text = pattern.sub(mask, text)
+        text = re.sub(pattern, mask, text)
     text = " ".join(text.split())
     return printable(text if len(text) <= max_characters else f"{text[:max_characters]}...")
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from wlk_core.options import Option
     from wlk_core.registry import Registry, Spec
 
-# A cold import of torch from a slow disk takes 100 s.
-_TIME_LIMIT_SECONDS = 300.0
+_TIME_LIMIT_SECONDS = 300.0  # a cold import of torch from a slow disk takes 100
 _NO_MODEL = 3  # exit status of the process where the model is what is missing
 
 

@@ -32,9 +32,8 @@ def show() -> None:
     """Print config.toml below its path, and the variables that precede it."""
     read_config()  # which names a mistake
     path = config_path()
-    echo(f"# {path}" if path.exists() else f"# {path} does not exist")
-    if path.exists():
-        echo(path.read_text(encoding="utf-8-sig").rstrip())
+    text = path.read_text(encoding="utf-8-sig").rstrip() if path.exists() else None
+    echo(f"# {path} does not exist" if text is None else f"# {path}\n{text}")
     variables = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
     for variable, value in sorted(os.environ.items()):
         if value and variable.startswith(variables):

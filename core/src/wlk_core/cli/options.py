@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import reduce
 from itertools import chain
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,12 +44,7 @@ def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 #: Adds the options that choose a translator; `TranslatorChoice` resolves their values.

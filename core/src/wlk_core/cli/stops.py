@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-# Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed; by Ctrl-\.  Windows
-# has the first two.
+# By Ctrl-C; `docker stop` and systemd; a terminal that is closed; Ctrl-\.  Windows has two of them.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-# How long a signal is held: `docker stop` kills the process 10 s after SIGTERM.
-_PATIENCE_SECONDS = 5
+_PATIENCE_SECONDS = 5  # that a signal is held: `docker stop` kills 10 s after SIGTERM
 _alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
 
 

@@ -28,8 +28,7 @@ PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
 _group = partial(nox.project.dependency_groups, PROJECT)
 TEST = _group("test")
 QUICK_PROOFS = [name for name, proof in PROOFS.items() if proof.get("quick") is True]
-PYTHON = "3.11"
-NEWER_PYTHONS = ["3.12", "3.13"]
+PYTHON, NEWER_PYTHONS = "3.11", ["3.12", "3.13"]
 DISTRIBUTIONS = sorted(
     path.parent
     for pattern in ("[!.]*", "plugins/*")

@@ -43,8 +43,7 @@ _KINDS = {  # what each hook returns
     "wlk_turn_detectors": "turn-detector",
 }
 
-# The entry point of a command names the module that has the command under its name.  It is imported
-# when the command is used, so that no other command waits for it.
+# The entry point of a command names the module that has it, which is imported when it is used.
 _COMMAND = "command."
 
 

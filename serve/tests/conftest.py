@@ -63,6 +63,7 @@ def streams():
 @pytest.fixture
 def open_stream(streams, monkeypatch):
     """Return a function that opens a recording stream, which gets a second of audio at a time."""
+    monkeypatch.setattr("wlk_serve.sessions.audio._WHOLE_SECONDS", 1)
     monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
 
     def open_stream(config):

@@ -72,7 +72,6 @@ class Server:
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
         self.sessions = RunningSessions(self._limits)
-        self.long_turns = service.long_turns
         self._metrics = service.metrics
         protocols = installed_routes() if routes is None else list(routes)
         sockets = SessionSockets(service, self._admission, self.sessions, self._limits)

@@ -56,8 +56,7 @@ def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
         config.load()
         loop = Mock(time=Mock(return_value=0.0), create_task=run_nothing)
-        long_turns = LongTurns(loop.time)
-        connection = _WebSocket(config, ServerState(), {}, loop, long_turns=long_turns)
+        connection = _WebSocket(config, ServerState(), {}, loop, joins=LongTurns(loop.time))
         transport = Mock(get_extra_info=lambda _name: None, is_closing=lambda: False)
         connection.connection_made(transport)
         return connection
@@ -149,20 +148,44 @@ def test_a_client_needs_to_answer_no_ping_while_its_audio_waits_or_it_sends(open
     assert (opened.send_keepalive_ping == next_timer) is lives
 
 
-def test_the_rest_of_a_large_message_waits_for_its_turn(opened):
-    """To join 20 MiB keeps everyone else waiting; another one was joined a moment ago."""
-    size = (1 << 20) + 2
+@pytest.fixture
+def held(opened):
+    """Return a WebSocket with a part of a large message that waits for its turn, and the part."""
+    size = (1 << 20) + 3
     opened.data_received(b"\x82\xff" + size.to_bytes(8) + bytes(4) + bytes(size - 2))
-    with opened._long_turns.counted():
-        opened.loop.time.return_value = 1.0
+    with opened._joins.counted():
+        opened.loop.time.return_value += 0.01
+    opened.loop.call_later = Mock()
     opened.buffer_updated(1)
+    return opened, opened.loop.call_later.call_args.args[2]
+
+
+def test_a_large_message_is_joined_when_others_had_their_turn(held):
+    """To join 20 MiB keeps everyone else waiting; another one was joined a moment ago."""
+    opened, part = held
+    seconds, take, _ = opened.loop.call_later.call_args.args
     opened.resume_writing()
-    seconds, take, rest = opened.loop.call_later.call_args.args
     is_held = "pause_reading" == calls(opened)[-1]
+    opened.keepalive_timeout()  # a client needs to answer no ping that is not read
     opened.loop.time.return_value += seconds
-    take(rest)
+    take(part)
     is_read_again = "resume_reading" == calls(opened)[-1]
     opened.buffer_updated(1)
 
-    assert (2.0, True, True) == (seconds, is_held, is_read_again)
-    assert size == len([opened.queue.get_nowait() for _ in range(2)][1]["bytes"])
+    assert (pytest.approx(0.02), True, True) == (seconds, is_held, is_read_again)
+    assert "close" not in calls(opened)
+    assert (1 << 20) + 3 == len([opened.queue.get_nowait() for _ in range(2)][1]["bytes"])
+
+
+def test_a_part_that_waits_ends_with_its_connection(held):
+    """As where one cannot be parsed, which ends the connection."""
+    opened, part = held
+    timer = opened._held
+    opened.connection_lost(None)
+    opened.loop.time.return_value += 1
+    opened.conn.receive_data = Mock(side_effect=MemoryError)
+    with pytest.raises(MemoryError):
+        opened._take_held(part)
+
+    timer.cancel.assert_called_once_with()
+    assert "abort" in calls(opened)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from wlk_core import AudioFormatError
 from wlk_serve.models.stream import StreamSettings
 from wlk_serve.sessions.audio import SessionAudio
+from wlk_serve.sessions.turns import LongTurns
 
 from .conftest import SECOND, turns
 
@@ -126,3 +128,30 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
     assert ["invalid_audio"] == [
         message["error"]["code"] for message in asyncio.run(run()) if message["type"] == "error"
     ]
+
+
+def test_live_audio_is_received_at_once_and_a_recording_in_quarters_of_a_second(
+    open_stream, monkeypatch
+):
+    """Live clients do not wait behind those who send recordings."""
+    monkeypatch.undo()
+    audio = SessionAudio(StreamSettings())
+    audio.open(stream := open_stream(audio.settings))
+    audio.append(bytes(5 * 32_000))
+    audio.append(bytes(6 * 32_000))
+    while audio.is_waiting:
+        audio.proceed()
+
+    sizes = [size for _, size in stream.calls]
+    assert [5 * 32_000, 8_000, 8_000, 8_000, 8_000, 5 * 32_000] == sizes
+
+
+@pytest.mark.parametrize(("took", "seconds"), [(0.001, 0.0), (0.02, 0.04), (3600.0, 0.1)])
+def test_after_a_piece_of_long_work_others_have_twice_its_time(took, seconds):
+    """Not after a short one, and not for longer than a tenth of a second."""
+    clock = Mock(return_value=0.0)
+    turns = LongTurns(clock)
+    with turns.counted():
+        clock.return_value = took
+
+    assert pytest.approx(seconds) == max(0.0, turns.seconds_left)

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from wlk_core.errors import WLKError
-from wlk_serve.sessions.turns import LARGE_MESSAGE
+from wlk_serve.sessions.turns import LARGE_MESSAGE, LongTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from websockets.frames import Frame
 
     from wlk_serve.app import Server
-    from wlk_serve.sessions.turns import LongTurns
 
 _MAX_MESSAGE_BYTES = 21 << 20  # an append of 15 MiB of audio is 20 MiB of base64
 _IGNORED_LOGS = (
@@ -70,7 +69,7 @@ class DrainingServer(uvicorn.Server):
         config = uvicorn.Config(
             server.app,
             http="h11",
-            ws=cast("type[asyncio.Protocol]", partial(_WebSocket, long_turns=server.long_turns)),
+            ws=cast("type[asyncio.Protocol]", partial(_WebSocket, joins=LongTurns())),
             timeout_graceful_shutdown=_LAST_SECONDS,
             backlog=_MAX_ACCEPTED,
             ws_max_size=_MAX_MESSAGE_BYTES,
@@ -126,11 +125,10 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     _received = 0  # parts of data since the last ping
 
-    def __init__(self, *uvicorns: Any, long_turns: LongTurns, **named: Any) -> None:
-        super().__init__(*uvicorns, **named)
-        self._long_turns = long_turns
-        self._unjoined = 0  # bytes since the last message
-        self._is_held = False
+    def __init__(self, *args: Any, joins: LongTurns, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._joins = joins  # of large messages, of all sockets
+        self._held: asyncio.TimerHandle | None = None  # reads on when others had their turn
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -144,25 +142,34 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._take(bytes(self._buffer[:nbytes]))
 
     def _take(self, data: bytes) -> None:
-        is_large = self._unjoined > LARGE_MESSAGE
-        if is_large and (seconds := self._long_turns.seconds_left) > 0:
-            self._is_held = True  # its last part would join the message
+        is_large = len(self.conn.reader.buffer) + sum(map(len, self.frames)) > LARGE_MESSAGE
+        if is_large and (seconds := self._joins.seconds_left) > 0:
+            # This part may be the last, with which websockets joins the message.
             self.transport.pause_reading()
-            self.loop.call_later(seconds, self._take, data)
+            self._held = self.loop.call_later(seconds, self._take_held, data)
             return
         began = self.loop.time()
-        with self._long_turns.counted() if is_large else nullcontext():
+        with self._joins.counted() if is_large else nullcontext():
             self.data_received(data)
         is_slow = self.loop.time() - began > _READ_SECONDS
         size = self._size // 2 if is_slow else self._size * 2
         self._size = min(max(size, _LEAST_READ), _MOST_READ)
-        if self._is_held:
-            self._is_held = False
-            self._read_again()
+
+    def _take_held(self, data: bytes) -> None:
+        self._held = None
+        with ExitStack() as stack:
+            stack.callback(self.transport.abort)  # if it raises, as asyncio does for other parts
+            self._take(data)
+            stack.pop_all()
+        self._read_again()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._held is not None:
+            self._held.cancel()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         self._received += 1
-        self._unjoined += len(data)
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             # Websockets takes 128 headers, lines of 8 KiB and no body, and only notes a refusal.
@@ -179,7 +186,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._read_again()
 
     def _read_again(self) -> None:
-        if self.writable.is_set() and not (self.read_paused or self._is_held):
+        if self.writable.is_set() and not (self.read_paused or self._held):
             self.transport.resume_reading()
 
     async def receive(self) -> Any:
@@ -196,10 +203,6 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             self.frames = [bytes(parts[0])]
             self.send_receive_event_to_app()
 
-    def send_receive_event_to_app(self) -> None:
-        self._unjoined = 0
-        super().send_receive_event_to_app()
-
     def send_keepalive_ping(self) -> None:
         self._received = 0
         super().send_keepalive_ping()
@@ -207,7 +210,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
     def keepalive_timeout(self) -> None:
         # A client may send a recording at once.  Its pong then waits behind audio that is read only
         # as fast as the model decodes, for minutes; unread or arriving bytes prove that it lives.
-        if self.writable.is_set() and (self.read_paused or self._received):
+        if self.writable.is_set() and (self.read_paused or self._held or self._received):
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()
         else:

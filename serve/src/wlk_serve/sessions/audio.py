@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
 _MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
-_WHOLE_SECONDS = 1  # of audio that are converted at once
-_PART_SECONDS = 0.25  # of longer audio, in one turn of the event loop
+_WHOLE_SECONDS = 5  # of audio that are converted at once, as live clients send it
+_PART_SECONDS = 0.5  # of longer audio, in one turn of the event loop
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 
@@ -194,7 +194,7 @@ class SessionAudio:
         self.segments.append(StreamSegment(stream=stream, settings=self.settings, offset=offset))
 
     def proceed(self) -> None:
-        """Do what waits in the open segment, up to a second of audio; it waits on if it raises."""
+        """Do what waits in the open segment, a part of long audio; it waits on if it raises."""
         until = self.samples + round(_PART_SECONDS * self.settings.rate)
         while self.is_waiting and self.open_segment is not None and self.samples < until:
             waiting, self._waiting = self._waiting, deque()  # for what it adds

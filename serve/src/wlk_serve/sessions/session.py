@@ -162,10 +162,10 @@ class ClientSession:
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
         is_large = len(data) > LARGE_MESSAGE
+        self._last_message = self._loop.time()
         async with self._service.long_turns.taken() if is_large else nullcontext():
             if queue is not self._queue:
                 return  # the client sends it again through its new socket
-            self._last_message = self._loop.time()
             before = self.audio.samples
             answers: list[Message] = []
             try:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 #: Bytes.  To join, to parse and to decode an append of 15 MiB takes 20 ms each.
 LARGE_MESSAGE = 1 << 20
 _SHORT_SECONDS = 0.001  # a piece after which nobody waits
-_OTHERS_SHARE = 2  # times as long as a piece took, by the clock: it waits for threads of the model
+_OTHERS_SHARE = 2  # times as long as a piece took, which waits for threads of the model
+_MAX_SECONDS = 0.1  # of others: a process may be frozen in a piece
 
 
 class LongTurns:
@@ -39,11 +40,11 @@ class LongTurns:
         finally:
             ended = self._clock()
             if ended - began > _SHORT_SECONDS:
-                self._free_at = ended + _OTHERS_SHARE * (ended - began)
+                self._free_at = ended + min(_OTHERS_SHARE * (ended - began), _MAX_SECONDS)
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """Wait for a turn, which the body is; it awaits nothing."""
+        """Wait for a turn and run the body in it; the body must not await."""
         async with self._lock:
             while (seconds := self.seconds_left) > 0:  # noqa: ASYNC110 -- a time, not an event
                 await asyncio.sleep(seconds)

@@ -8,52 +8,18 @@ import sys
 import numpy as np
 import pytest
 
-from wlk_conformance import EngineFaults
-from wlk_conformance.scripted import DIGIT_WORDS, ScriptedBackend
 from wlk_conformance.testing import silence
-from wlk_conformance.testing.coded_audio import CodedToken, LoudIsSpeech, encode, script_words
+from wlk_conformance.testing.coded_audio import LoudIsSpeech
 from wlk_core.session import Session
 from wlk_core.vad import SilenceGate
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `session_events`
-
-SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
-
-
-@pytest.fixture
-def open_stream():
-    """Return a function that opens a stream, see EngineFaults for its arguments."""
-
-    def open_stream(fail_at=(), before_call=None):
-        backend = ScriptedBackend(fail_before=fail_at)
-        EngineFaults.of(backend.engine_calls).before_call = before_call
-        return backend.create_processor()
-
-    return open_stream
 
 
 @pytest.fixture
 def detector():
     """Return a speech detector for coded audio."""
     return LoudIsSpeech()
-
-
-@pytest.fixture
-def speech():
-    """Return ten seconds of coded audio, float32[n]."""
-    return encode(SCRIPT, cells=126)
-
-
-@pytest.fixture
-def words():
-    """Return the words of `speech` with their times."""
-    return script_words(SCRIPT, DIGIT_WORDS)
-
-
-@pytest.fixture
-def text(words):
-    """Return the text of `speech`."""
-    return "".join(word.text for word in words).strip()
 
 
 @pytest.fixture

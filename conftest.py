@@ -24,17 +24,17 @@ def script(coded):
 
 
 @pytest.fixture
-def open_stream():
+def open_coded():
     """Return a function that opens a stream of the scripted backend; see EngineFaults."""
     from wlk_conformance import EngineFaults  # noqa: PLC0415 -- as above
     from wlk_conformance.scripted import ScriptedBackend  # noqa: PLC0415 -- as above
 
-    def open_stream(fail_at=(), before_call=None):
+    def open_coded(fail_at=(), before_call=None):
         backend = ScriptedBackend(fail_before=fail_at)
         EngineFaults.of(backend.engine_calls).before_call = before_call
         return backend.create_processor()
 
-    return open_stream
+    return open_coded
 
 
 @pytest.fixture

@@ -29,12 +29,12 @@ def talk(speech):
 
 
 @pytest.fixture
-def open_session(open_stream, detector):
+def open_session(open_coded, detector):
     """Return a function that opens a session over coded audio, by default with a gate."""
 
     def open_session(*, fail_at=(), gated=True, **options):
         gate = SilenceGate(detector) if gated else None
         options = {"encoding": "f32le"} | options
-        return Session(open_stream(fail_at), gate=gate, **options)
+        return Session(open_coded(fail_at), gate=gate, **options)
 
     return open_session

@@ -93,11 +93,11 @@ SPANS = (SpeakerSpan("anna", 0.0, 4.9), SpeakerSpan("bert", 4.9, 10.0))
 
 
 @pytest.fixture
-def run(open_stream, detector):
+def run(open_coded, detector):
     """Return a function that feeds a session in chunks and returns its events."""
 
     def run(audio, *, chunk_seconds=0.5, **annotators):
-        session = Session(open_stream(), gate=SilenceGate(detector), **annotators)
+        session = Session(open_coded(), gate=SilenceGate(detector), **annotators)
         chunks = partition(audio, chunk_seconds)
         events = [event for chunk in chunks for event in session.feed(chunk)]
         return events + session.finish()

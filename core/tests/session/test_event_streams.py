@@ -54,28 +54,28 @@ streaming = pytest.mark.parametrize("run", [run_stream, run_astream], ids=["stre
 
 @streaming
 @pytest.mark.parametrize("samples", [320, 5_000, 16_000, 400_000])
-def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_stream, speech):
+def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_coded, speech):
     """Every event comes once and in order, however the source cuts the audio."""
-    session = Session(open_stream())
+    session = Session(open_coded())
     expected = [event for chunk in in_chunks(speech) for event in session.feed(chunk)]
     expected += session.finish()
-    events = run(open_stream(), in_chunks(speech, samples), vad=False)
+    events = run(open_coded(), in_chunks(speech, samples), vad=False)
 
     assert without_wall_clock(expected) == without_wall_clock(events)
 
 
 @streaming
-def test_a_stream_of_nothing_ends(run, open_stream):
+def test_a_stream_of_nothing_ends(run, open_coded):
     """Without a chunk, or with empty ones only, there is an End and no text."""
     for chunks in ([], [np.zeros(0, dtype=np.float32)] * 3):
-        events = run(open_stream(), chunks, vad=False)
+        events = run(open_coded(), chunks, vad=False)
 
         assert [End] == [type(event) for event in events]
         assert 0.0 == events[0].audio_time
 
 
 @streaming
-def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, words):
+def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_coded, speech, words):
     """Chunks are copied when they come, because capture libraries reuse their buffers."""
     memory = np.empty(1_000, dtype=np.float32)
 
@@ -85,7 +85,7 @@ def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, w
             yield memory[: len(chunk)]
 
     source = reusing() if run is not run_astream else live(reusing())
-    events = run(open_stream(), source, vad=False)
+    events = run(open_coded(), source, vad=False)
 
     assert len(words) == len(tokens_of(events))
 
@@ -107,7 +107,7 @@ def test_a_wrong_argument_is_refused_before_a_stream_is_opened(call, options, er
 @pytest.mark.parametrize("call", [stream, astream], ids=["stream", "astream"])
 @pytest.mark.parametrize("failure", [AudioFormatError("damaged"), OSError("unplugged")], ids=repr)
 def test_a_source_that_fails_gives_the_text_before_the_failure(
-    call, failure, open_stream, speech, words
+    call, failure, open_coded, speech, words
 ):
     """The audio before a failure is finished before the failure is raised."""
 
@@ -118,22 +118,22 @@ def test_a_source_that_fails_gives_the_text_before_the_failure(
     events = []
 
     async def consume():
-        async for event in astream(BackendOf(open_stream()), live(failing()), vad=False):
+        async for event in astream(BackendOf(open_coded()), live(failing()), vad=False):
             events.append(event)  # noqa: PERF401 -- kept although the iteration fails
 
     with pytest.raises(type(failure)):
         if call is astream:
             asyncio.run(consume())
         else:
-            events.extend(stream(BackendOf(open_stream()), failing(), vad=False))
+            events.extend(stream(BackendOf(open_coded()), failing(), vad=False))
 
     assert len(words) == len(tokens_of(events))
 
 
 @streaming
-def test_a_failure_that_lasts_is_raised(run, open_stream, speech):
+def test_a_failure_that_lasts_is_raised(run, open_coded, speech):
     """A broken stream is an error, never an end without text."""
-    processor = open_stream(fail_at=range(3, 100))
+    processor = open_coded(fail_at=range(3, 100))
 
     with pytest.raises(BackendError):
         run(processor, in_chunks(speech), vad=False)
@@ -141,9 +141,9 @@ def test_a_failure_that_lasts_is_raised(run, open_stream, speech):
         processor.process_iter()
 
 
-def test_leaving_the_loop_closes_the_processor(open_stream, speech):
+def test_leaving_the_loop_closes_the_processor(open_coded, speech):
     """A generator that is closed early closes its stream."""
-    processor = open_stream()
+    processor = open_coded()
     events = stream(BackendOf(processor), in_chunks(speech), vad=False)
     next(events)
     events.close()
@@ -169,14 +169,14 @@ class Held:
 
 
 @pytest.mark.parametrize("stage", ["opening", "engine"])
-def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_stream, speech):
+def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_coded, speech):
     """Other tasks make progress, because both run in a thread, as one at another server needs."""
     held = Held()
 
     def opening():
         if stage == "opening":
             held()
-        return open_stream(before_call=held if stage == "engine" else None)
+        return open_coded(before_call=held if stage == "engine" else None)
 
     async def other():
         assert await asyncio.to_thread(held.is_waiting.wait, 120)
@@ -189,16 +189,16 @@ def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_stream, 
     events = asyncio.run(run())
 
     assert isinstance(events[-1], End)
-    assert tokens_of(events) == tokens_of(stream(BackendOf(open_stream()), [speech], vad=False))
+    assert tokens_of(events) == tokens_of(stream(BackendOf(open_coded()), [speech], vad=False))
 
 
 @pytest.mark.parametrize("stage", ["opening", "engine"])
 def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
-    stage, open_stream, speech
+    stage, open_coded, speech
 ):
     """Afterwards nothing of the backend is in use, however often the consumer was cancelled."""
     held = Held(at=3 if stage == "engine" else 1)
-    processor = open_stream(before_call=held if stage == "engine" else None)
+    processor = open_coded(before_call=held if stage == "engine" else None)
     received = []
 
     def opening():
@@ -229,9 +229,9 @@ def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
         processor.process_iter()
 
 
-def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
+def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_coded):
     """A source that never yields again does not hold up the cancellation."""
-    processor = open_stream()
+    processor = open_coded()
 
     async def silent_source():
         await asyncio.sleep(3600)
@@ -247,13 +247,13 @@ def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
         processor.process_iter()
 
 
-def test_many_streams_run_in_one_event_loop(open_stream, speech, words):
+def test_many_streams_run_in_one_event_loop(open_coded, speech, words):
     """Streams that wait for audio hold no thread, so that there can be more than threads."""
 
     async def run():
         chunks = in_chunks(speech)
         streams = [
-            collected(astream(BackendOf(open_stream()), live(chunks), vad=False)) for _ in range(40)
+            collected(astream(BackendOf(open_coded()), live(chunks), vad=False)) for _ in range(40)
         ]
         return await asyncio.gather(*streams)
 
@@ -263,10 +263,10 @@ def test_many_streams_run_in_one_event_loop(open_stream, speech, words):
 
 
 def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collector(
-    open_stream, speech
+    open_coded, speech
 ):
     """The processor would keep its memory, or its connection, until some later collection."""
-    processor = open_stream()
+    processor = open_coded()
 
     async def leave():
         async for _ in astream(BackendOf(processor), live(in_chunks(speech)), vad=False):

@@ -297,13 +297,13 @@ def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):
     assert isinstance(events[-1], End)
 
 
-def test_a_gate_is_for_one_session(open_stream, detector, speech):
+def test_a_gate_is_for_one_session(open_coded, detector, speech):
     """In a second one its pauses and endpoints would count from the beginning of the first."""
     gate = SilenceGate(detector)
-    run(Session(open_stream(), gate=gate, encoding="f32le"), speech)
+    run(Session(open_coded(), gate=gate, encoding="f32le"), speech)
 
     with pytest.raises(OptionError, match="expected a new gate"):
-        Session(open_stream(), gate=gate)
+        Session(open_coded(), gate=gate)
 
 
 @pytest.mark.parametrize(

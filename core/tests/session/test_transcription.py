@@ -22,9 +22,9 @@ def run(processor, audio, **options):
     return transcribe(BackendOf(processor), audio, **options)
 
 
-def test_an_array_becomes_text_words_and_segments(open_stream, speech, words):
+def test_an_array_becomes_text_words_and_segments(open_coded, speech, words):
     """A transcription holds the text, its words with their times, and captions."""
-    result = run(open_stream(), speech, vad=False)
+    result = run(open_coded(), speech, vad=False)
 
     assert "".join(word.text for word in words).strip() == result.text
     assert [word.start for word in words] == pytest.approx([word.start for word in result.words])
@@ -34,7 +34,7 @@ def test_an_array_becomes_text_words_and_segments(open_stream, speech, words):
     assert () == result.silences
 
 
-def test_a_file_gives_what_its_samples_give(open_stream, speech, tmp_path):
+def test_a_file_gives_what_its_samples_give(open_coded, speech, tmp_path):
     """A path, a path as text and a binary file object are decoded."""
     path = tmp_path / "speech.wav"
     with wave.open(str(path), "wb") as file:
@@ -42,25 +42,25 @@ def test_a_file_gives_what_its_samples_give(open_stream, speech, tmp_path):
         file.setsampwidth(4)  # coded audio needs 23 bits
         file.setframerate(16_000)
         file.writeframes((speech.astype(np.float64) * 2**31).astype("<i4").tobytes())
-    expected = run(open_stream(), speech, vad=False)
+    expected = run(open_coded(), speech, vad=False)
 
-    assert expected == run(open_stream(), path, vad=False)
-    assert expected == run(open_stream(), str(path), vad=False)
-    assert expected == run(open_stream(), io.BytesIO(path.read_bytes()), vad=False)
-    assert expected == run(open_stream(), path.read_bytes(), vad=False)
+    assert expected == run(open_coded(), path, vad=False)
+    assert expected == run(open_coded(), str(path), vad=False)
+    assert expected == run(open_coded(), io.BytesIO(path.read_bytes()), vad=False)
+    assert expected == run(open_coded(), path.read_bytes(), vad=False)
 
 
-def test_an_array_of_another_rate_is_resampled(open_stream):
+def test_an_array_of_another_rate_is_resampled(open_coded):
     """Resampling keeps the duration."""
     audio = np.zeros(44_100, np.float32)
 
-    assert 1.0 == run(open_stream(), audio, vad=False, sample_rate=44_100).duration
+    assert 1.0 == run(open_coded(), audio, vad=False, sample_rate=44_100).duration
 
 
 @pytest.mark.slow
-def test_pauses_are_left_out_by_default(open_stream):
+def test_pauses_are_left_out_by_default(open_coded):
     """Without speech there are one silence, no words and no engine call."""
-    result = run(open_stream(fail_at={1}), silence(5.0), language="de")
+    result = run(open_coded(fail_at={1}), silence(5.0), language="de")
 
     assert [(0.0, 5.0)] == [(pause.start, pause.end) for pause in result.silences]
     assert "" == result.text
@@ -110,12 +110,12 @@ def test_a_transcription_writes_subtitles_and_json():
     } == result.to_dict()
 
 
-def test_the_length_of_a_pause_is_a_choice(open_stream, speech, detector, monkeypatch):
+def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeypatch):
     """Parameters in the place of `vad` choose which pauses are left out."""
     monkeypatch.setattr("wlk_core.vad.SileroDetector", lambda: detector)
     audio = np.concatenate([speech, np.zeros(4_800, np.float32), speech])
     short = GateParameters(silence_seconds=0.5, pre_roll=0.1)
-    by_default, chosen = (run(open_stream(), audio, vad=vad) for vad in (True, short))
+    by_default, chosen = (run(open_coded(), audio, vad=vad) for vad in (True, short))
 
     assert () == by_default.silences
     assert 2 == len(chosen.silences)  # between the two, and at the end

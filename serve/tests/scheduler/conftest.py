@@ -12,11 +12,11 @@ from wlk_serve.scheduler import Scheduler
 
 
 @pytest.fixture
-def open_ungated(open_stream):
+def open_ungated(open_coded):
     """Return a function that opens a session without a gate over coded audio."""
 
     def open_ungated(*, fail_at=(), before_call=None, **options):
-        return Session(open_stream(fail_at, before_call), encoding="f32le", **options)
+        return Session(open_coded(fail_at, before_call), encoding="f32le", **options)
 
     return open_ungated
 

@@ -73,7 +73,7 @@ class Campaign:
             session = generate(self._seed, index, self._profile)
             violation = self.violation_of(session)
             if violation is not None and not index:
-                self._grace = GRACE  # what lasts from its first use is left once, by sound ones too
+                self._grace = GRACE  # a sound backend may keep what its first use made
                 violation = self.violation_of(session)  # without what is made on first use
             if violation is None:
                 continue

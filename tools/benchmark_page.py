@@ -61,7 +61,7 @@ the figures of tiny.en and base on recordings of English."""
 
 @click.command()
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=PAGE)
-@click.option("--limit", type=int, help="Number of streams, for a quick check.")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of streams, for a quick check.")
 @click.option(
     "--work",
     type=click.Path(path_type=Path, file_okay=False),

@@ -190,6 +190,7 @@ def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
     ("arguments", "status", "message"),
     [
         (["--tick", "0"], 2, "0.0 is not in the range x>0"),
+        (["--tick", "nan"], 2, "nan is not a finite number"),
         (["--p99", "-1"], 2, "-1.0 is not in the range x>=0"),
         (["--cores", "100000"], 1, "expected --cores of at most"),
         (["--data", "music"], 1, "expected --data digits"),

@@ -167,6 +167,7 @@ def changed(text, line, new):
         (0, '{"schema": "wlk-bench/0"}', "expected schema wlk-bench/1, got 'wlk-bench/0'"),
         (0, '{"schema": "wlk-bench/1"}', "got Object missing required field `audio` in line 1 of"),
         *((0, new, "expected an event log, got .* in line 1 of") for new in (None, "x", "[]")),
+        (3, '{"event": "\udcff"}', "expected an event log, got .utf-8. .* in line 4 of"),
         (0, '{"audio": "x"}', "expected schema wlk-bench/1, got None"),
         (3, '{"event": "dance"}', "expected an event log, got 'dance' in line 4 of"),
         (-1, None, "expected an end event last"),
@@ -176,7 +177,7 @@ def test_another_or_damaged_file_is_refused(tmp_path, line, new, message):
     """The line is named; a stream that was cut short is never scored as if it were whole."""
     path = tmp_path / "damaged.jsonl"
     write_log(path, small_log())
-    path.write_text(changed(path.read_text(encoding="utf-8"), line, new), encoding="utf-8")
+    path.write_bytes(changed(path.read_text("utf-8"), line, new).encode(errors="surrogateescape"))
 
     with pytest.raises(LogError, match=message):
         read_log(path)

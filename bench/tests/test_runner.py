@@ -82,6 +82,9 @@ def test_a_directory_belongs_to_one_setup(tmp_path):
 
     with pytest.raises(ResultError, match=r"got chunk_seconds 1\.0 there and 0\.5 here"):
         measured(tmp_path, chunk_seconds=0.5)
+    (tmp_path / "setup.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ResultError, match="expected a setup in"):
+        measured(tmp_path)
 
 
 def test_streams_at_a_time_give_the_same_texts(tmp_path):
@@ -106,14 +109,11 @@ def test_a_single_shot_is_one_chunk(tmp_path):
 
 
 def test_ids_that_are_not_file_names_are_kept_apart(tmp_path):
-    """Two samples whose names differ in a slash have two logs."""
+    """Two samples whose long names differ in slashes have two logs."""
     first, second = coded_dataset(2).samples
-    dataset = attrs.evolve(
-        coded_dataset(2),
-        samples=(attrs.evolve(first, id="a/b"), attrs.evolve(second, id="a_b")),
-    )
+    samples = (attrs.evolve(first, id="/" * 300), attrs.evolve(second, id="_" * 300))
 
-    measured(tmp_path, dataset=dataset)
+    measured(tmp_path, dataset=attrs.evolve(coded_dataset(2), samples=samples))
 
     assert len(list((tmp_path / "logs").glob("*.jsonl"))) == 2
 

@@ -41,6 +41,8 @@ def extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        if (error.name or "").startswith(("wlk_bench", "wlk_core")):
+            raise
         raise BenchError(
             f"expected {error.name}, got no such package: pip install 'wlk-bench[{name}]'"
         ) from error

@@ -171,7 +171,7 @@ def read_log(path: Path) -> EventLog:
         for number, line in enumerate(others, 2):  # noqa: B007 -- the message names it
             fields = _fields(line)
             events.append(msgspec.convert(fields, _TYPES[fields["event"]]))
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
         raise LogError(
             f"expected an event log, got {error} in line {number} of {path}; "
             "delete the file and run again"

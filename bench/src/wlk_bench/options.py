@@ -1,17 +1,28 @@
-"""The option --output of commands that write one file."""
+"""Options of several commands: numbers, and --output of those that write one file."""
 
 from __future__ import annotations
 
 from functools import partial
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 
-def _in_a_folder(
-    _context: click.Context, _option: click.Parameter, file: Path | None
-) -> Path | None:
+class FiniteRange(click.FloatRange):
+    """A range of numbers without infinity and NaN, which lies on neither side of a bound."""
+
+    def convert(self, value: Any, *context: Any) -> float:
+        """Return the number that *value* spells."""
+        number = float(super().convert(value, *context))
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", *context)
+        return number
+
+
+def _in_a_folder(_context: Any, _option: Any, file: Path | None) -> Path | None:
     """Refuse a folder that takes no file before the work, and not after it."""
     if file is not None and not file.exists():
         folder = file.parent

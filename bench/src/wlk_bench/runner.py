@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
+import hashlib
 import json
 import math
 import re
@@ -60,7 +61,7 @@ def run_benchmark(
         scores[scored.id] = scored
         wer = ErrorCounts.total(each.words for each in scores.values()).rate
         wrong = "-" if wer is None else f"{100 * wer:.2f} %"
-        busy = sum(each.time.busy_seconds for each in scores.values())
+        busy = sum(each.busy_seconds for each in scores.values())
         rtf = busy / (sum(each.audio_seconds for each in scores.values()) or math.inf)
         observe(f"{len(scores)}/{len(paths)}  WER {wrong}  RTF {rtf:.3f}  {scored.id}")
 
@@ -101,7 +102,12 @@ def _claim(output: Path, config: RunConfig) -> None:
     if not path.exists():
         path.write_text(json.dumps(current, indent=2) + "\n", encoding="utf-8")
         return
-    earlier = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultError(
+            f"expected a setup in {path}: {error}; choose another --output"
+        ) from error
     for key in sorted(current.keys() | earlier.keys()):
         if current.get(key) != earlier.get(key):
             raise ResultError(
@@ -111,7 +117,9 @@ def _claim(output: Path, config: RunConfig) -> None:
 
 
 def _log_path(output: Path, sample: Sample) -> Path:
-    safe = re.sub(r"[^\w.-]", lambda found: f"%{ord(found[0]):x}", sample.id)
+    safe = re.sub(r"[^\w.-]", "_", sample.id)
+    if safe != sample.id or len(safe) > 100:  # noqa: PLR2004 -- file names end at 255 bytes
+        safe = f"{safe[:80]}-{hashlib.sha256(sample.id.encode()).hexdigest()[:12]}"
     return output / "logs" / f"{safe}.jsonl"
 
 

@@ -7,25 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_bench.events import Call
+from wlk_bench.metrics import timing
 from wlk_bench.metrics.alignment import align_words
 from wlk_bench.metrics.emitted import committed_words, screens, transcript
 from wlk_bench.metrics.error_rate import ErrorCounts, character_edits, word_edits
 from wlk_bench.metrics.lagging import long_yaal, source_laal
 from wlk_bench.metrics.normalise import normaliser, unit_of
 from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
-from wlk_bench.metrics.timing import (
-    Delay,
-    finalisation,
-    first_commit,
-    first_display,
-    time_errors,
-    word_delays,
-)
 from wlk_bench.metrics.work import (
-    RealTime,
+    Tick,
     WorkWindow,
     memory_slopes,
-    real_time,
+    ticks_of,
     work_totals,
     work_windows,
 )
@@ -54,14 +48,15 @@ class SampleScore:
     characters_raw: ErrorCounts
     word_blocks: tuple[tuple[int, int], ...]
     character_blocks: tuple[tuple[int, int], ...]
-    time: RealTime
-    emission: tuple[Delay, ...]
+    busy_seconds: float  #: inside calls of the processor: no waiting, loading or reading of audio
+    ticks: tuple[Tick, ...]
+    emission: tuple[timing.Delay, ...]
     timed_words: int  #: reference words with a time
-    first_commit: Delay | None
-    first_display: Delay | None
-    finalisation: Delay | None
-    laal: Delay | None
-    long_yaal: tuple[Delay, ...]
+    first_commit: timing.Delay | None
+    first_display: timing.Delay | None
+    finalisation: timing.Delay | None
+    laal: timing.Delay | None
+    long_yaal: tuple[timing.Delay, ...]
     erasure: Erasure
     hold_back: tuple[float, ...]
     word_times: tuple[tuple[float, float], ...]  #: errors of start and end, see `time_errors`
@@ -76,8 +71,8 @@ class SampleScore:
         return {
             "id": self.id,
             "audio_seconds": self.audio_seconds,
-            "busy_seconds": self.time.busy_seconds,
-            "rtf": self.time.busy_seconds / self.audio_seconds if self.audio_seconds else None,
+            "busy_seconds": self.busy_seconds,
+            "rtf": self.busy_seconds / self.audio_seconds if self.audio_seconds else None,
             "wer": self.words.rate,
             "cer": self.characters.rate,
             "wer_raw": self.words_raw.rate,
@@ -129,17 +124,18 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
         characters_raw=character_edits(text, emitted).counts,
         word_blocks=by_word.blocks,
         character_blocks=by_character.blocks,
-        time=real_time(log),
-        emission=word_delays(reference, words, alignment),
+        busy_seconds=sum(call.duration for call in log.of(Call)),
+        ticks=ticks_of(log),
+        emission=timing.word_delays(reference, words, alignment),
         timed_words=len(reference.words),
-        first_commit=first_commit(reference, log),
-        first_display=first_display(reference, log),
-        finalisation=finalisation(reference, log),
+        first_commit=timing.first_commit(reference, log),
+        first_display=timing.first_display(reference, log),
+        finalisation=timing.finalisation(reference, log),
         laal=source_laal(reference, words, seconds, unit),
         long_yaal=long_yaal(reference, words, seconds, unit),
         erasure=erasure(screens(log, unit)),
         hold_back=hold_back(log),
-        word_times=time_errors(reference, words, alignment),
+        word_times=timing.time_errors(reference, words, alignment),
         backsteps=sum(after.start < before.start for before, after in pairwise(words)),
         missing_at_flushes=(
             missing_at_flushes(reference, log, words, alignment) if reference.words else ()

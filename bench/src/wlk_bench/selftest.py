@@ -62,7 +62,7 @@ def small_log() -> EventLog:
     return EventLog(header=header, events=events)
 
 
-def cases() -> Iterator[tuple[str, str, float, float]]:
+def cases() -> Iterator[tuple[str, str, float, float | None]]:
     """
     Yield a metric, the reason for its value, the value by hand and the one computed.
 

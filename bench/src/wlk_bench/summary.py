@@ -78,8 +78,8 @@ def _rate(
 
 def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
     audio = sum(score.audio_seconds for score in scores)
-    busy = sum(score.time.busy_seconds for score in scores)
-    ticks = [tick for score in scores for tick in score.time.ticks]
+    busy = sum(score.busy_seconds for score in scores)
+    ticks = [tick for score in scores for tick in score.ticks]
     relative = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
     return {
         "rtf": busy / audio if audio else None,

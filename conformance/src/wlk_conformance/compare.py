@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from wlk_conformance.scripted import DIGIT_WORDS
@@ -122,11 +123,8 @@ def check_texts(expected: Sequence[str], actual: Sequence[str], *, what: str) ->
     """Assert that two lists of texts are equal."""
     if list(expected) == list(actual):
         return
-    pairs = enumerate(zip(expected, actual, strict=False))
-    index = next(
-        (index for index, (first, second) in pairs if first != second),
-        min(len(expected), len(actual)),
-    )
+    pairs = enumerate(zip_longest(expected, actual))
+    index = next(index for index, (first, second) in pairs if first != second)
     first, second = (
         " ".join(map(repr, texts[max(0, index - 2) : index + 3])) or "nothing"
         for texts in (expected, actual)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from wlk_bench.errors import DataError, extra
-from wlk_bench.options import output_option
+from wlk_bench.options import FiniteRange, output_option
 from wlk_bench.report import grid, print_table
 from wlk_core.cli.options import pairs_option
 
@@ -29,7 +29,7 @@ _MEASURES = {
 @click.argument("manifest", type=click.Path(path_type=Path, exists=True))
 @pairs_option("--option", "options", "An option of the annotator")
 @click.option("--limit", type=click.IntRange(min=1), help="Use so many recordings only.")
-@click.option("--chunk-seconds", type=click.FloatRange(0.01, 60), default=0.1, show_default=True,
+@click.option("--chunk-seconds", type=FiniteRange(0.01, 60), default=0.1, show_default=True,
               help="Audio given at a time.")  # fmt: skip
 @output_option(help="Write the figures, JSON, to this file.")
 def annotator(

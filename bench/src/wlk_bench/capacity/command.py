@@ -9,7 +9,7 @@ import attrs
 import click
 
 from wlk_bench.errors import extra
-from wlk_bench.options import output_option
+from wlk_bench.options import FiniteRange, output_option
 from wlk_bench.report import grid, print_table
 from wlk_core.cli.options import pairs_option
 
@@ -25,7 +25,7 @@ CAPACITY_SCHEMA = "wlk-bench-capacity/2"
 _QUIET_CORES = 0.1  # that other processes use on a quiet machine
 _MILLI = 1000.0
 _COUNT = click.IntRange(min=1)
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = FiniteRange(min=0, min_open=True)
 
 
 @click.command()
@@ -37,7 +37,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
               help="What is spoken; see wlk-bench run.")  # fmt: skip
 @click.option("--tick", type=_SECONDS, default=0.5, show_default=True,
               help="Seconds of audio in a chunk; it is due as long after its arrival.")  # fmt: skip
-@click.option("--p99", type=click.FloatRange(min=0), default=0.05, show_default=True,
+@click.option("--p99", type=FiniteRange(min=0), default=0.05, show_default=True,
               help="Maximum p99 lateness of chunks, in seconds after their deadline.")  # fmt: skip
 @click.option("--cores", type=_COUNT, help="Use so many cores; by default all.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, show_default=True,

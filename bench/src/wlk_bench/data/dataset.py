@@ -42,7 +42,7 @@ def load_dataset(
     Return the data set that *text* names.
 
     "digits:MINUTES" is one long stream, whatever the mode.
-    `limit` takes that many streams, spread over the speakers.  Chapters are whole: their
+    `limit`, from 1, takes that many streams, spread over the speakers.  Chapters are whole: their
     utterances are joined first.  With `reports_pauses` the gaps between them are silences.
 
     Raises:

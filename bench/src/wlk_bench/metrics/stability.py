@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -75,19 +76,15 @@ def missing_at_flushes(
 
     A word is missed if neither it nor a substitute for it was committed by the end of the flush.
     """
-    partners = dict([*alignment.equal, *alignment.substituted])
+    pairs = (*alignment.equal, *alignment.substituted)
+    committed = {i: words[j].audio_time for i, j in pairs}
     missing: list[int] = []
     since = 0.0
     for call in log.of(Call):
         if call.kind not in FLUSHES or call.is_failed:
             continue
-        spoken = [
-            i for i, word in enumerate(reference.words) if since < word.end <= call.audio_time
-        ]
-        missing.append(
-            sum(
-                i not in partners or words[partners[i]].audio_time > call.audio_time for i in spoken
-            )
-        )
-        since = call.audio_time
+        at = call.audio_time
+        spoken = [i for i, word in enumerate(reference.words) if since < word.end <= at]
+        missing.append(sum(committed.get(i, math.inf) > at for i in spoken))
+        since = at
     return tuple(missing)

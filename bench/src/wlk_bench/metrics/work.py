@@ -28,35 +28,21 @@ class Tick:
     lateness: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class RealTime:
-    """
-    The work of one stream.
-
-    `busy_seconds` is the time inside calls of the processor, without waiting, loading and reading
-    audio.  Flushes belong to no tick.
-    """
-
-    busy_seconds: float
-    ticks: tuple[Tick, ...]
-
-
-def real_time(log: EventLog) -> RealTime:
-    """Return the work in *log*; pauses count as audio, because they last as long."""
+def ticks_of(log: EventLog) -> tuple[Tick, ...]:
+    """Return the chunks in *log*; a pause counts as audio of the next one, a flush as no work."""
     ticks: list[Tick] = []
-    busy = at = 0.0
+    at = 0.0
     for event in log.events:
         if isinstance(event, AudioIn):
             ticks.append(Tick(event.audio_time - at))
             at = event.audio_time
         elif isinstance(event, Call):
-            busy += event.duration
             if event.kind == "process_iter" and ticks:
                 last, late = ticks[-1], event.wall + event.duration - event.audio_time
                 ticks[-1] = Tick(last.seconds, last.busy + event.duration, late)
             else:
                 at = max(at, event.audio_time)
-    return RealTime(busy_seconds=busy, ticks=tuple(tick for tick in ticks if tick.seconds > 0))
+    return tuple(tick for tick in ticks if tick.seconds > 0)
 
 
 @attrs.frozen(kw_only=True)

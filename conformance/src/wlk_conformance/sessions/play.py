@@ -8,6 +8,8 @@ from itertools import chain
 import math
 from typing import TYPE_CHECKING
 
+import attrs
+
 from wlk_conformance.calls import LIMIT, PROMPT, RULES_OF_CALLS, ends_within, threaded, while_held
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.sessions.life import Life
-    from wlk_conformance.sessions.session import Kind
     from wlk_core import Backend
 
 CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
@@ -241,13 +242,11 @@ class Player:
                 oracle = Oracle(life, tape, vocabulary, session.habits)
                 found = next(chain(oracle.check_tokens(), oracle.check_readings()), None)
                 if found is not None:
-                    self._report(stream, found.rule, found.message, kind=found.kind)
+                    self._monitor.report(attrs.evolve(found, stream=stream.name))
                     return
 
-    def _report(
-        self, stream: PlayedStream, rule: str, message: str, *, kind: Kind = "invariant"
-    ) -> None:
-        self._monitor.report(Violation(rule, message, kind, stream.name))
+    def _report(self, stream: PlayedStream, rule: str, message: str) -> None:
+        self._monitor.report(Violation(rule, message, stream=stream.name))
 
 
 def _run(call: Callable[[], object], *, is_threaded: bool) -> None:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import StreamDriver
 
 MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
-CHUNK_SECONDS = 0.5
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
 LIMIT = 20_000  # objects visited, because a framework's graph may be endless
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
@@ -326,7 +325,7 @@ def _run_together(
 
     def run(driver: StreamDriver, stimulus: Stimulus) -> None:
         try:
-            for chunk in stimulus.chunks(CHUNK_SECONDS):
+            for chunk in stimulus.chunks(0.5):
                 driver.insert(chunk)
                 repeated(driver.drain)
             repeated(driver.finish)

@@ -19,7 +19,7 @@ from wlk_conformance.compare import (
 )
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.scenes import check_alone, check_raises, check_spoken
+from wlk_conformance.suite.scenes import WORD_ERRORS, check_alone, check_raises, check_spoken
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import EPS
 from wlk_core.errors import WLKError
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import ASRToken
 
-
-WORD_ERRORS = 0.1  # share of words that a model may recognise otherwise after another prompt
 ENOUGH_WORDS = 10  # recognised, because fewer are chance
 THRESHOLDS = ((0.19, 0.21), (4.99, 5.01), (59.9, 60.1))  # seconds below and above
 

@@ -280,7 +280,7 @@ class HypothesisRules:
         stimulus = wlk.speech(8, seed=7)
         truth = "".join(word.text for word in stimulus.words).strip()
         driver = wlk.stream()
-        was_shown, complete = False, list[bool]()
+        was_shown, complete, shorter = False, list[bool](), ""
         faults, answers = wlk.engine_calls, list[tuple[str, ...]]()
         with nullcontext(answers) if faults is None else faults.spelling(str) as answers:
             for chunk in stimulus.chunks(0.5):
@@ -293,6 +293,8 @@ class HypothesisRules:
                 _check_running(running, answers)
                 if len(answers) > answered and (last := "".join(answers[-1]).split()):
                     complete.append(running.rstrip().endswith(last[-1]))
+                    if not complete[-1]:
+                        shorter = f"{running!r} where the engine answered {' '.join(last)!r}"
                 assert "  " not in running, f"two spaces in the running transcript {running!r}"
                 if wlk.is_coded:
                     assert truth.startswith(running.strip()), f"{running!r}, expected {truth!r}"
@@ -301,7 +303,7 @@ class HypothesisRules:
         assert was_shown, "hypothesis is declared, and every hypothesis was empty"
         assert 2 * sum(complete) >= len(complete), (
             f"{complete.count(False)} of {len(complete)} running transcripts end before the answer "
-            "of the engine does"
+            f"of the engine does: {shorter}"
         )
 
     @rule("HYP-03", "a flush commits the hypothesis and does not clear it")

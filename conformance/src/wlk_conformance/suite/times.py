@@ -133,6 +133,8 @@ def _conversation(wlk: BackendUnderTest) -> StreamDriver:
         driver.finish()
         return driver
 
+    for turn in range(3):
+        wlk.speech(5, seed=30 + turn, tail=0.0)  # noted again where it is cached
     driver = wlk.cached("conversation", talk)
     wlk.require_tokens(driver.tokens)
     return driver

@@ -195,7 +195,7 @@ class BackendSpec(PluginSpec):
             )
             raise OptionError(f"{reason}; got {shown(language)}, leave it out")
         if language not in self.languages:
-            guess = find_language(str(language), self.languages, likeness=0.8)
+            guess = find_language(str(language), self.languages, likeness=0.85)
             hint = f" (did you mean {guess}?)" if guess in self.languages else ""
             raise OptionError(
                 f"{self.name} does not support the language {shown(language)}{hint}; "

@@ -272,13 +272,13 @@ class Registry:
         specs = chain.from_iterable(plugin.specs for plugin in plugins)
         installed = sorted({spec.name for spec in specs if spec.kind == kind})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
-        begun = [each for each in (*installed, *known) if each.startswith(str(name))]
+        begun = [each for each in (*installed, *sorted(known)) if name and each.startswith(name)]
         parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
         elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
-        elif close := difflib.get_close_matches(str(name), begun or [*installed, *known], n=1):
+        elif close := begun or difflib.get_close_matches(str(name), [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")

@@ -82,4 +82,4 @@ def test_a_stream_that_is_resampled_starts_no_threads():
     for resampler in resamplers:
         resampler.push(np.zeros(2400, dtype=np.float32))
 
-    assert before == len(list(tasks.iterdir()))
+    assert len(list(tasks.iterdir())) <= before

@@ -104,6 +104,16 @@ def test_a_shell_completes_what_is_typed(site, monkeypatch, capsys, line, values
     assert ([row.partition(",")[2] for row in out.split()], err) == (values.split(), "")
 
 
+def test_a_shell_that_starts_is_told_what_it_lacks(monkeypatch, capsys):
+    """A bash that is too old has a line on standard error, a wrong instruction a status."""
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    for instruction, status in (("bash_source", "0"), ("bash_sauce", "1")):
+        monkeypatch.setenv("_WLK_CORE_COMPLETE", instruction)
+        with pytest.raises(SystemExit, match=status):
+            entry.run()
+    assert "Bash version" in capsys.readouterr().err
+
+
 def as_ours(error):
     """Return the message of an error of this release of click in the style of ours."""
     message = error.format_message().rstrip(".")

@@ -166,6 +166,7 @@ def test_a_held_signal_raises_when_the_text_is_written():
     with pytest.raises(Stopped) as caught:
         STOPS.release()
     assert str(caught.value) == "stopped by SIGTERM"
+    assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL  # it ends what hangs
 
 
 def test_a_hold_that_takes_too_long_is_given_up():

@@ -301,11 +301,10 @@ def test_offline_forbids_the_network_to_everything_below(transcribe, recording):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGQUIT, 131)],
-    ids=["SIGINT", "SIGTERM", "SIGQUIT"],
+    ("name", "status"),
+    [("SIGINT", -signal.SIGINT), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGQUIT", 131)],
 )
-def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, number, status):
+def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, name, status):
     """
     A process that reads a pipe prints what was committed and ends on Ctrl-C, and on a stop.
 
@@ -314,7 +313,7 @@ def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, number, st
     process = spawn("transcribe", "-", "--no-vad", "--backend", "toy", bufsize=0)
     process.stdin.write(wav(spoken(*range(10), *range(10))))
     first = process.stdout.read(4)
-    process.send_signal(number)
+    process.send_signal(signal.Signals[name])
     _, err = process.communicate()
 
     assert first == b"zero"

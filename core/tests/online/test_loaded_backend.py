@@ -81,12 +81,13 @@ def test_a_stream_is_opened_with_checked_and_complete_options(toy: Toy) -> None:
     [
         ({"language": "fr"}, "toy does not support the language 'fr'; expected one of: en, de"),
         ({"language": "germn"}, r"'germn' \(did you mean de\?\); expected one of: en, de"),
+        ({"language": "Deutsch"}, "language 'Deutsch'; expected one of: en, de"),
         ({"task": "translate"}, "toy cannot do the task 'translate'"),
         ({"device": "gpu"}, r"device is an option of load_backend\(\.\.\., device=\.\.\.\)"),
         ({"tick_seconds": "soon"}, "option tick_seconds must be a float; got 'soon'"),
         ({"policy": "y", "border_seconds": 1.0}, "policy=y takes no border_seconds"),
     ],
-    ids=["language", "misspelt", "task", "scope", "value", "policy"],
+    ids=["language", "misspelt", "unlike", "task", "scope", "value", "policy"],
 )
 def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
     toy: Toy, arguments: dict[str, Any], message: str

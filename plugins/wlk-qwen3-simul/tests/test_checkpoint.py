@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -85,14 +86,13 @@ def test_weights_that_do_not_fit_key_for_key_are_refused(altered, load, weights,
 
 
 def test_a_device_without_enough_memory_is_named(checkpoint, monkeypatch):
-    """Another model or device helps, and no other installation."""
+    """Another model or device helps, and no other installation; other failures stay as they are."""
     torch = pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
+    errors = [RuntimeError("device lost"), torch.OutOfMemoryError]
+    monkeypatch.setattr("torch.nn.Module.to", Mock(side_effect=errors))
 
-    def move(*_):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr("torch.nn.Module.to", move)
-
+    with pytest.raises(RuntimeError, match=r"^device lost$"):
+        load_torch(checkpoint)
     with pytest.raises(BackendUnavailable, match=r"GB of memory.*; choose a smaller model"):
         load_torch(checkpoint)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.cli.options import pairs_option, translator_options
+from wlk_core.cli.options import backend_option, model_option, pairs_option, translator_options
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 from wlk_core.untrusted import is_loopback, printable_formatter
@@ -60,8 +60,8 @@ def _checked_listens(
 @click.option(
     "--port", type=click.IntRange(0, 65_535), metavar="N", default=8000, help="Port; 0 picks one."
 )
-@click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
-@click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
+@backend_option(help="Backend to use; see: wlk-core backends.")
+@model_option(help="Model to load; see: wlk-core models.")
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")

@@ -154,7 +154,7 @@ class Resampler:
         if len(rest) < due:
             rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
         self._samples_in = self._samples_out = 0
-        self._graph = None  # few streams go on
+        self._graph = None  # most streams end here
         return rest
 
     def _open(self) -> Graph:

@@ -40,7 +40,6 @@ _COMMANDS = {
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
-
 _PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
 _COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
 _SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
@@ -113,8 +112,10 @@ def run_program(
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
         from click.shell_completion import shell_complete  # noqa: PLC0415 -- only then
 
-        with redirect_stderr(io.StringIO()), suppress(WLKError):  # nothing spoils what is typed
-            shell_complete(command, {}, name, variable, instruction)
+        # Nothing else may appear where somebody types; `bash_source` tells what a shell lacks.
+        errors = io.StringIO() if instruction.endswith("_complete") else sys.stderr
+        with redirect_stderr(errors), suppress(WLKError):
+            sys.exit(shell_complete(command, {}, name, variable, instruction))
         sys.exit()
     _prepare_streams()
     STOPS.install()

@@ -18,7 +18,7 @@ from wlk_core.registry import no_backend
 
 
 @click.command()
-@backend_option("Only the models of this backend.")
+@backend_option(help="Only the models of this backend.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def models(*, backend: str | None, as_json: bool) -> None:
     """
@@ -53,7 +53,7 @@ def models(*, backend: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("model", shell_complete=complete)
-@backend_option("Backend, or annotator, that will load the model.", required=True)
+@backend_option(help="Backend, or annotator, that will load the model.", required=True)
 def pull(*, model: str, backend: str) -> None:
     """
     Fetch MODEL, a size alias or a repository id (owner/name), into the Hugging Face cache.
@@ -74,7 +74,7 @@ def pull(*, model: str, backend: str) -> None:
 
 @click.command()
 @click.argument("model", shell_complete=complete)
-@backend_option("Backend it was pulled for.", required=True)
+@backend_option(help="Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 def rm(*, model: str, backend: str, yes: bool) -> int:
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,9 +32,9 @@ def complete(context: click.Context, parameter: click.Parameter, begun: str) -> 
     return sorted(name for name in set(chain(*named)) if name.startswith(begun))
 
 
-def backend_option(text: str, **more: Any) -> Callable[[F], F]:
-    """Return the option --backend with a help text."""
-    return click.option("--backend", metavar="NAME", help=text, shell_complete=complete, **more)
+#: The options --backend and --model; the rest of an option can be given too, such as its help.
+backend_option = partial(click.option, "--backend", metavar="NAME", shell_complete=complete)
+model_option = partial(click.option, "--model", metavar="REF", shell_complete=complete)
 
 
 def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
@@ -55,13 +55,8 @@ translator_options = _all(
 )
 #: Adds the options that choose a backend and run a stream; `choose` resolves their values.
 stream_options = _all(
-    backend_option("Backend to use; wlk-core backends marks the default with a star."),
-    click.option(
-        "--model",
-        metavar="REF",
-        help="Size alias, repository id or directory.",
-        shell_complete=complete,
-    ),
+    backend_option(help="Backend to use; wlk-core backends marks the default with a star."),
+    model_option(help="Size alias, repository id or directory."),
     click.option(
         "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-# By Ctrl-C; `docker stop` and systemd; a terminal that is closed; Ctrl-\.  Windows has two of them.
+# Sent by Ctrl-C; `docker stop`, systemd; a terminal that is closed; Ctrl-\.  Windows has two.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _PATIENCE_SECONDS = 5  # that a signal is held: `docker stop` kills 10 s after SIGTERM
 _alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
@@ -65,6 +65,9 @@ class Stops:
         if self._number is not None:
             return
         self._number = number
+        # From now on Ctrl-\ ends at once a run that goes on all the same.
+        if hasattr(signal, "SIGQUIT") and signal.getsignal(signal.SIGQUIT) == self._receive:
+            signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         if not self._is_held:
             raise Stopped(number)
         _alarm(_PATIENCE_SECONDS)

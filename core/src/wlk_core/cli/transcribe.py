@@ -127,7 +127,7 @@ def listen(
 
 
 @click.command()
-@backend_option("Backend to use; see: wlk-core backends.")
+@backend_option(help="Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
 def demo(*, backend: str | None, fast: bool, save: str | None) -> int:

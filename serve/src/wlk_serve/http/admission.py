@@ -182,7 +182,7 @@ class Admission:
 
         """
         keys, now = list(keys), time.time()
-        # The time of a look-up tells something about digests, and nothing about keys.
+        # Timing may reveal a digest, which does not reveal the key.
         found = [digest for digest in map(_digest, keys) if digest in self.key_digests]
         opened = [secret for key in keys if (secret := self.read(key, now)) is not None]
         secret = opened[0] if opened and takes_secrets else None

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
-from wlk_core.untrusted import one_line
+from wlk_core.untrusted import reason
 from wlk_diarize.engine.sortformer import FFT, HOP, STACKED
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TorchNetwork:
         except Exception as error:
             raise ModelNotFoundError(
                 f"{directory} could not be loaded as a Nemotron 3 Diarization of transformers: "
-                f"{one_line(str(error))}; pull the model again"
+                f"{reason(error)}; pull the model again"
             ) from error
         self._lock = threading.Lock()  # concurrent passes would gain nothing and take more memory
 

@@ -10,7 +10,7 @@ from mlx_qwen3_asr import load_model as load_files
 from mlx_qwen3_asr.config import Qwen3ASRConfig
 from msgspec import Meta, Struct
 
-from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.mlx import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
@@ -44,17 +44,17 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
 
     """
     table, tensors = check_directory(directory)
-    device = mx.default_device().type.name
-    require_memory(
-        str(directory),
-        needed=sum(tensor.bytes_in(dtype.size) for tensor in tensors.values()),
-        available=available_memory(device),
-        device=device,
-        remedy="choose a smaller model",
-    )
+    device, name, remedy = mx.default_device().type.name, str(directory), "choose a smaller model"
+    needed = sum(tensor.bytes_in(dtype.size) for tensor in tensors.values())
+    available = available_memory(device)
+    require_memory(name, needed=needed, available=available, device=device, remedy=remedy)
     try:
         _check_head(directory, table, tensors)
-        model, _ = load_files(str(directory), dtype=dtype)
+        model, _ = load_files(name, dtype=dtype)
+    except MemoryError as error:
+        raise out_of_memory(
+            name, needed=needed, available=available, device=device, remedy=remedy
+        ) from error
     except Exception as error:
         raise _damaged(directory, error) from error
     # mlx-qwen3-asr leaves weights that are stored in half precision as they are for float32.
@@ -95,7 +95,7 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
     tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
     try:
         config = Qwen3ASRConfig.from_dict(table)  # with the defaults of absent keys
-    except Exception as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(directory, error) from error
     check_config(directory, asdict(config), tensors)
     return table, tensors

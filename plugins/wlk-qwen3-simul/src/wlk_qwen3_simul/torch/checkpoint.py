@@ -62,9 +62,8 @@ def load_model(
     needed = sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
     available = available_memory(device)
     require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
-    model: Any
     try:
-        with _quiet():
+        with _reading(directory):
             model, report = _MODEL_CLASS.from_pretrained(
                 directory,
                 config=config,
@@ -79,10 +78,6 @@ def load_model(
         raise out_of_memory(
             name, needed=needed, available=available, device=device.type, remedy=remedy
         ) from error
-    except Exception as error:
-        raise ModelNotFoundError(
-            f"the weights in {directory} cannot be loaded: {reason(error)}; pull the model again"
-        ) from error
     _check_keys(directory, report)
     model.set_attn_implementation({"audio_config": "sdpa", "text_config": ATTENTION_NAME})
     loaded: Qwen3ASRForConditionalGeneration = model.eval().requires_grad_(False)
@@ -90,13 +85,19 @@ def load_model(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide transformers' progress bars, and its table of keys, which _check_keys reports."""
+def _reading(directory: Path) -> Iterator[None]:
+    """Hide transformers' progress bars and table of keys; report what is wrong with the files."""
     level, shows_progress = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
     _LOGGING.set_verbosity_error()
     _LOGGING.disable_progress_bar()
     try:
         yield
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise ModelNotFoundError(
+            f"the weights in {directory} cannot be loaded: {reason(error)}; pull the model again"
+        ) from error
     finally:
         _LOGGING.set_verbosity(level)
         if shows_progress:

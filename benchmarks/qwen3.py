@@ -80,7 +80,7 @@ def print_targets(cached: Row, uncached: Row, tick: float) -> None:
             ("forwards", "decoder_forwards"),
         )
     ]
-    busy = uncached.score.time.busy_seconds / cached.score.time.busy_seconds
+    busy = uncached.score.busy_seconds / cached.score.busy_seconds
     print(f"{UNCACHED}: {', '.join(ratios)}, {busy:.1f}x the processor time")
 
 

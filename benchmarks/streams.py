@@ -104,7 +104,7 @@ def print_heading(width: int) -> None:
 
 def print_row(row: Row, *, first: Row, width: int) -> None:
     """Print a row as soon as it is measured; processor time also as a multiple of the first's."""
-    cost, unit = (r.score.time.busy_seconds / r.score.audio_seconds for r in (row, first))
+    cost, unit = (r.score.busy_seconds / r.score.audio_seconds for r in (row, first))
     words = row.score.words
     print(
         f"{row.name:{width}}  {row.per_second('encoder_frames'):8.0f}  "

@@ -130,18 +130,20 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
     ]
 
 
-def test_live_audio_is_received_at_once_and_a_recording_in_half_seconds(open_stream, monkeypatch):
+def test_live_audio_is_received_at_once_and_a_recording_in_quarters_of_one(
+    open_stream, monkeypatch
+):
     """Live clients do not wait behind those who send recordings."""
     monkeypatch.undo()
     audio = SessionAudio(StreamSettings())
     audio.open(stream := open_stream(audio.settings))
-    audio.append(bytes(5 * 32_000))
-    audio.append(bytes(6 * 32_000))
+    audio.append(bytes(2 * 32_000))
+    audio.append(bytes(3 * 32_000))
     while audio.is_waiting:
         audio.proceed()
 
     sizes = [size for _, size in stream.calls]
-    assert [5 * 32_000, 16_000, 16_000, 5 * 32_000] == sizes
+    assert [64_000, 8_000, 8_000, 8_000, 8_000, 64_000] == sizes
 
 
 @pytest.mark.parametrize(("took", "seconds"), [(0.001, 0.0), (0.02, 0.04), (3600.0, 0.1)])

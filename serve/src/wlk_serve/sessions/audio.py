@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
 _MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
-_WHOLE_SECONDS = 5  # of audio that are converted at once, as live clients send it
-_PART_SECONDS = 0.5  # of longer audio, in one turn of the event loop
+_WHOLE_SECONDS = 2  # of audio that are converted at once, as live clients send it
+_PART_SECONDS = 0.25  # of longer audio, in one turn of the event loop
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 

@@ -130,9 +130,7 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
     ]
 
 
-def test_live_audio_is_received_at_once_and_a_recording_in_quarters_of_one(
-    open_stream, monkeypatch
-):
+def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, monkeypatch):
     """Live clients do not wait behind those who send recordings."""
     monkeypatch.undo()
     audio = SessionAudio(StreamSettings())

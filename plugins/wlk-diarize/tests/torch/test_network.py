@@ -112,7 +112,7 @@ def test_the_options_are_a_latency_and_no_voices(checkpoint):
         ("config.json", {"model_type": "whisper"}, "its model_type is whisper"),
         ("config.json", {"audio_config": TOWER | {"num_hidden_layers": 3}}, "Missing key"),
         ("config.json", {"audio_config": TOWER | {"num_mel_bins": 80}}, "of another kind"),
-        ("model.safetensors", None, "Nemotron 3 Diarization of transformers: Safe"),
+        ("model.safetensors", None, "Nemotron 3 Diarization of transformers: SafetensorError"),
     ],
 )
 def test_a_wrong_model_is_refused_in_one_line(checkpoint, tmp_path, file, values, message):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FRAMEWORKS = ("ctranslate2", "mlx", "torch", "transformers")  # their versions change figures
+_STATM = Path("/proc/self/statm")  # one object: Python interns the parts of each new Path anew
 
 
 def describe_platform() -> dict[str, Any]:
@@ -41,7 +42,7 @@ def detect_versions(distributions: Iterable[str] = ()) -> dict[str, str]:
 def resident_bytes() -> int | None:
     """Return the memory of this process, None where the system has no cheap way to read it."""
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        pages = int(_STATM.read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
         return None
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -50,8 +50,9 @@ async def turns():
 
 
 @pytest.fixture
-def open_session(card, open_stream):
+def open_session(card, open_stream, monkeypatch):
     """Return a function that opens a Realtime session over streams that record their calls."""
+    monkeypatch.setattr("wlk_serve.sessions.session._OPENING_SECONDS", 0)
 
     async def open_at_once(settings, _on_events):
         return open_stream(settings)

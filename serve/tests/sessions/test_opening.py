@@ -99,6 +99,24 @@ def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
     assert [("receive", 48_000), ("close",)] == new.calls
 
 
+def test_a_session_waits_before_it_opens_another_stream(open_session, opener, monkeypatch):
+    """Settings that change with every message would keep the event loop waiting for threads."""
+    monkeypatch.setattr("wlk_serve.sessions.session._OPENING_SECONDS", 3600)
+
+    async def run():
+        session, queue, receiving = await opening(open_session, opener, APPEND)
+        opener.begun[0].set_result(None)
+        await receiving
+        session.audio.change(attrs.evolve(session.audio.settings, prompt="digits"))
+        receiving = asyncio.create_task(receive(session, queue, APPEND))
+        await turns()
+        session.close()
+        receiving.cancel()
+        return len(opener.begun)
+
+    assert 1 == asyncio.run(run())
+
+
 def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_session, opener):
     """The session goes on, and the next audio tries again."""
 

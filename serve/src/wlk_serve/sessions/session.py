@@ -37,6 +37,9 @@ _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
 # Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
 # and give up after 20 s without an answer, because its ping waits unread after its audio.
 _MAX_WAITING_SECONDS = 400.0
+# From one opened stream of a session to the next.  A client that changes its settings with every
+# message would otherwise keep the opening threads busy, and the event loop waiting for the GIL.
+_OPENING_SECONDS = 0.25
 _FROZEN_SECONDS = 1.0  # to read what came while the process was frozen
 _POLL_SECONDS = 0.05  # while it is not read
 
@@ -89,7 +92,7 @@ class ClientSession:
         self._loop = asyncio.get_running_loop()
         self._lifetime = self._loop.call_later(limits.max_session_seconds, self._finish)
         self._idle_seconds = limits.idle_seconds
-        self._last_message = self._loop.time()
+        self._last_message = self._next_opening = self._loop.time()
         self._idleness = self._loop.call_later(limits.idle_seconds, self._check_idle)
         self._patience: asyncio.TimerHandle | None = None
 
@@ -214,6 +217,8 @@ class ClientSession:
         self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)
 
     async def _open_stream(self, queue: SendQueue) -> None:
+        await asyncio.sleep(self._next_opening - self._loop.time())
+        self._next_opening = self._loop.time() + _OPENING_SECONDS
         settings = self.audio.settings
         opened = await self._service.open_stream(settings, self._handle)
         if queue is self._queue and self.audio.is_waiting and settings == self.audio.settings:

@@ -61,7 +61,7 @@ def test_a_file_that_is_not_a_recording_is_refused(recording, tmp_path, name, co
 
     assert 0 == len(audio)
     assert isinstance(failure, AudioFormatError)
-    assert f"got {str(path)!r}, which is empty, damaged or neither" in str(failure)
+    assert f"got {str(path)!r}, which is empty, damaged or of an unknown format" in str(failure)
 
 
 @pytest.mark.parametrize("rate", [1, 99, 3_000_001, 2**31 - 1])
@@ -167,7 +167,7 @@ def test_an_mp4_whose_index_is_missing_or_comes_last_in_a_pipe_is_refused(record
     audio, failure = decoded(io.BytesIO(data[: len(data) // 2]) if cut else Pipe(data))
 
     assert 0 == len(audio)
-    assert "name an MP4 as a file instead of piping it" in str(failure)
+    assert "pass an MP4 as a file instead of piping it" in str(failure)
 
 
 def test_a_wav_cut_short_is_decoded_as_it_is(recording):

@@ -41,7 +41,7 @@ _MIN_RATE = 100  # samples a second; recordings below it, such as seismic ones, 
 # DSD512, the format with the highest rate, is decoded to 2,822,400 samples a second.  Resampling
 # needs memory in proportion to the rate: a damaged header that claimed 2 GHz took 20 GB.
 _MAX_RATE = 3_000_000
-_JITTER_SECONDS = 0.05  # by which time stamps in milliseconds and those of live recorders wander
+_JITTER_SECONDS = 0.05  # time stamps in milliseconds, or of live recorders, wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a larger step back means that the clock restarted, as where files join
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the file start
@@ -85,7 +85,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     Raises:
         AudioFormatError: the recording is empty, without audio, a playlist, damaged or truncated,
             or has samples that are NaN, infinite or far out of range.
-        OSError: the file is missing, a directory or unreadable, or a read failed; one line.
+        OSError: missing, a directory, unreadable, or a read failed; the message is one line.
 
     """
     with _opened(path) as recording:
@@ -181,8 +181,8 @@ class _Recording:
         return seconds if seconds >= 0 else None  # a damaged header may have a negative length
 
     def pieces(self) -> Iterator[_Piece]:
-        last: _Piece | None = None  # held back in an MP4, whose last frame is padded: it is cut
-        seconds = 0.0  # to the length of its packet
+        last: _Piece | None = None  # held back in an MP4: the last frame is longer than its packet
+        seconds = 0.0  # the length of that packet
         for packet in self._packets():
             for frame in self._frames(packet):
                 if last is not None:
@@ -203,7 +203,7 @@ class _Recording:
         reader = self._reader
         try:
             for packet in self._container.demux():
-                if not isinstance(reader.failure, OSError):  # which is raised after the last sound
+                if not isinstance(reader.failure, OSError):  # raised after the remaining sound
                     reader.raise_failure()
                 if packet.stream_index == self._stream.index:
                     yield cast("Packet[AudioStream]", packet)

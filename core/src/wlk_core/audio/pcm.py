@@ -147,8 +147,8 @@ class Resampler:
             return _NO_AUDIO
         total = (self._samples_in * self.to_rate * 2 + self.rate) // (2 * self.rate)  # rounded
         due = total - self._samples_out
-        # FFmpeg rounds down, so one sample can be missing.  The last one is repeated instead: the
-        # difference between neighbours is inaudible.
+        # FFmpeg rounds down, so one sample can be missing.  Repeat the last one: the difference
+        # between neighbours is inaudible.
         self._graph.push(None)
         rest: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *self._pulled(self._graph)])[:due]
         if len(rest) < due:

@@ -174,7 +174,7 @@ def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
     assert text_of(words) == text_of(events)
     assert not failure.is_final
     assert not failure.error.retryable
-    assert "switched off, the transcript goes on" in str(failure.error)
+    assert "switched off, and the transcript continues" in str(failure.error)
     assert isinstance(events[-1], End)
 
 

@@ -76,7 +76,7 @@ def test_pauses_are_left_out_by_default(open_coded):
         (np.zeros(10, dtype=np.int16), {}, "expected float32 samples, got int16"),
         (np.zeros(10, dtype=np.float32), {"sample_rate": 5}, "from 8000 to 192000 Hz, got 5"),
         ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
-        ("talk.wav", {"sample_rate": 44_100}, "a file names its own"),
+        ("talk.wav", {"sample_rate": 44_100}, "a file states its own"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, message):

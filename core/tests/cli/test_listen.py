@@ -116,10 +116,10 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--save", "a.mp3"], 2, "expected the ending .txt, .json, .jsonl, .srt, .vtt, .wav"),
+        (["--save", "a.mp3"], 2, "expected the extension .txt, .json, .jsonl, .srt, .vtt, .wav"),
         (["--save", "no/a.txt"], 2, "there is no directory no"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
-        (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
+        (["--device", "1", "--input", "a.wav"], 2, "cannot be used together"),
         (
             ["--input", "old.txt", "--save", "old.txt", "--force"],
             2,

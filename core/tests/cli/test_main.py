@@ -154,7 +154,7 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
 @pytest.mark.parametrize(
     ("error", "line", "status"),
     [
-        (KeyboardInterrupt(), "interrupted; what was done by then is kept", 130),
+        (KeyboardInterrupt(), "interrupted; everything done so far is kept", 130),
         (
             ZeroDivisionError("a\nb"),
             "ZeroDivisionError: a b (a defect; get the traceback with WLK_TRACEBACK=1)",

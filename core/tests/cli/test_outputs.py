@@ -48,7 +48,7 @@ def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style
     [
         (["a", "b"], None, "srt", "several files as srt need a directory of their own: --output"),
         (["a", "b"], "-", "jsonl", "several files as jsonl need a directory of their own: --out"),
-        (["a"], "x.srt", "json", "x.srt is srt by its ending, but --format is json; leave"),
+        (["a"], "x.srt", "json", "x.srt has the extension of srt, but --format is json; leave"),
         (["x/a.wav", "y/a.mp3"], ".", "srt", "two recordings are called a; transcribe each wi"),
         (["a.wav"], "a.wav", "text", "--output a.wav would overwrite the recording a.wav"),
         (["a", "b"], "a.wav", None, "expected a directory for several results, got a.wav"),

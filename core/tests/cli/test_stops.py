@@ -145,7 +145,7 @@ def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
     monkeypatch.setattr(toy_engine, "load", stubborn)
 
     assert command("transcribe", "--no-vad", recording("a.wav", 1)) == (
-        143, "", "wlk-core: interrupted; what was done by then is kept\n",
+        143, "", "wlk-core: interrupted; everything done so far is kept\n",
     )  # fmt: skip
 
 

@@ -318,7 +318,7 @@ def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, name, stat
 
     assert first == b"zero"
     assert process.returncode == status
-    assert err.strip() == b"wlk-core: interrupted; what was done by then is kept"
+    assert err.strip() == b"wlk-core: interrupted; everything done so far is kept"
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_a_failing_translator_costs_no_word(name, command, microphone, spoken, t
     ("arguments", "status", "message"),
     [
         (["--translator", "upper"], 2, "a translator needs a language: --translate-to LANG"),
-        ([*TALK, "--task", "translate"], 2, "--translate-to exclude each other"),
+        ([*TALK, "--task", "translate"], 2, "--translate-to cannot be used together"),
         ([*TALK, "--translator-option", "mark"], 2, "expected an option as KEY=VALUE"),
         ([*TALK, "--translator-option", "size=1"], 2, "size"),
         (["--translate-to", "de"], 1, "no translator called 'opus-mt'.*pip install wlk-translate"),

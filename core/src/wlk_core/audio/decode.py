@@ -88,7 +88,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
         OSError: missing, a directory, unreadable, or a read failed; the message is one line.
 
     """
-    with _opened(path) as recording:
+    with _open_recording(path) as recording:
         yield from filter(len, _resampled(_without_gaps(recording)))
 
 
@@ -102,7 +102,7 @@ def audio_duration(path: AudioPath) -> float | None:
     """
     if may_be_live(path) or (hasattr(path, "seekable") and not path.seekable()):
         return None
-    with _opened(path) as recording:
+    with _open_recording(path) as recording:
         return recording.seconds
 
 
@@ -159,8 +159,8 @@ class _Recording:
         self._reader = reader
         self._format = container.format.name.partition(",")[0]  # such as mov or matroska
         # The container time, in seconds, at which the recording begins.  Some formats count from
-        # the start of the file; sound that is earlier moves the beginning there, because no word
-        # may start before 0 and no sound may be lost.  The others count from an arbitrary time (a
+        # the start of the file; an earlier first sound is then the beginning, because no word may
+        # start before 0 and no sound may be lost.  The others count from an arbitrary time (a
         # broadcaster's clock, an encoder's delay), so the earliest track decides.
         is_absolute = self._format in _ABSOLUTE_FORMATS
         self.origin = 0.0 if is_absolute else (container.start_time or 0) / _AV_TIME_BASE
@@ -233,7 +233,7 @@ class _Recording:
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
                 f"{self._reader.name!r}; its header is damaged, copy or download it again"
             )
-        samples = _one_channel(frame)
+        samples = _to_mono(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
         # Not rescaled: the factor would be a guess, and the sound before the first such sample has
@@ -281,7 +281,7 @@ class _Recording:
             raise AudioFormatError(self._damage)
 
 
-def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
+def _to_mono(frame: AudioFrame) -> NDArray[np.float32]:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -332,7 +332,7 @@ class _Reader:
 
 
 @contextmanager
-def _opened(path: AudioPath) -> Iterator[_Recording]:
+def _open_recording(path: AudioPath) -> Iterator[_Recording]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
     options = {
@@ -343,7 +343,7 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
     # Tags are not used, but older releases decode all of them, and many are not UTF-8.
     is_eager = int(av.__version__.split(".")[0]) < _LAZY_TAGS
     tags = {"metadata_errors": "replace"} if is_eager else {}
-    with _reader(path) as reader:
+    with _open_reader(path) as reader:
         if reader.is_piped_wave:
             # The header is enough; by default FFmpeg first waits for seconds of audio from a pipe.
             options["probesize"] = "65536"
@@ -369,7 +369,7 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
 
 
 @contextmanager
-def _reader(path: AudioPath) -> Iterator[_Reader]:
+def _open_reader(path: AudioPath) -> Iterator[_Reader]:
     if path == "-":
         yield _Reader(sys.stdin.buffer, "standard input")
     elif isinstance(path, str | os.PathLike):

@@ -181,7 +181,7 @@ class Run:
             self._session.end_audio()
             while self.targets and self._session.has_work:
                 self._step()
-        finally:  # without an End, because the source failed, the counters so far are used
+        finally:  # if the source failed, there is no End, and the counters so far are used
             self.outcome.stats = self.outcome.stats or self._processor.stats
 
     def _capture(self) -> None:

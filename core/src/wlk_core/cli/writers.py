@@ -71,7 +71,7 @@ class Outcome:
     started: float = attrs.field(factory=time.perf_counter)
 
     def add(self, event: Event) -> None:
-        """Update what is known from an event."""
+        """Update the fields from an event."""
         self.audio_time = event.audio_time
         if isinstance(event, End):
             self.end, self.stats = event, event.stats
@@ -109,7 +109,7 @@ class Text:
         return "".join(map(self._spaced, committed(event)))
 
     def flush(self, _outcome: Outcome) -> str:
-        """Return the end of the last line."""
+        """Return the line break that ends the last line."""
         return "" if self._is_new_line else "\n"
 
     def _spaced(self, token: ASRToken) -> str:

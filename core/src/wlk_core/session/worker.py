@@ -113,7 +113,7 @@ class Worker:
                 else:
                     yield from self._decode(item)
                     self.has_called = True  # even in a pause: a detector takes 4 ms a second
-        except BackendError as error:  # from the last attempt, see `_call`
+        except BackendError as error:  # from the last attempt, see `_call_processor`
             self._commit(error.committed)
             self._annotate(is_last=True)
             self.end(error)
@@ -155,11 +155,11 @@ class Worker:
     def _drain(self) -> Work:
         # In calls of a few steps each, where a flush would decode everything in one.
         while self._processor.has_backlog:
-            yield from self._call(self._processor.process_iter)
+            yield from self._call_processor(self._processor.process_iter)
 
     def _flush(self, call: Callable[[], Emission]) -> Work:
         yield from self._drain()
-        yield from self._call(call)
+        yield from self._call_processor(call)
         self._report_hypothesis()
 
     def _commit_utterance(self) -> Work:
@@ -207,7 +207,7 @@ class Worker:
                 silence = Silence(event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE)
                 length = (event.end_sample - event.start_sample) / SAMPLE_RATE
                 self._processor.end_silence(length)
-                self._ask(_DIARIZER, methodcaller("insert_silence", length))
+                self._call_annotator(_DIARIZER, methodcaller("insert_silence", length))
                 self._position += event.end_sample - event.start_sample
                 self.events.append(SilenceSpan(silence, self._queue.end))
 
@@ -217,7 +217,7 @@ class Worker:
             audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         for name in (_DIARIZER, _TURN_DETECTOR):
-            self._ask(name, methodcaller("insert_audio_chunk", audio))
+            self._call_annotator(name, methodcaller("insert_audio_chunk", audio))
 
     def _detect_turn(self, gate: SilenceGate) -> Work:
         if _TURN_DETECTOR not in self._annotators:
@@ -230,17 +230,18 @@ class Worker:
             self._asked_text = None
         elif self._is_speaking and text != self._asked_text:
             self._asked_text = text
-            if (self._ask(_TURN_DETECTOR, methodcaller("end_of_turn", text)) or 0) >= _TURN_OVER:
+            probability = self._call_annotator(_TURN_DETECTOR, methodcaller("end_of_turn", text))
+            if probability is not None and probability >= _TURN_OVER:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
-        spans = self._ask(_DIARIZER, lambda part: list(part.process_iter(is_last)))
+        spans = self._call_annotator(_DIARIZER, lambda part: list(part.process_iter(is_last)))
         call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
-        texts = self._ask(_TRANSLATOR, lambda part: list(call(part)))
+        translations = self._call_annotator(_TRANSLATOR, lambda part: list(call(part)))
         self.events += [SpeakerTurn(span, self._queue.end) for span in spans or ()]
-        self.events += [Translation(text, self._queue.end) for text in texts or ()]
+        self.events += [Translation(text, self._queue.end) for text in translations or ()]
 
-    def _ask(self, name: str, call: Callable[[Any], R]) -> R | None:
+    def _call_annotator(self, name: str, call: Callable[[Any], R]) -> R | None:
         """Call an annotator; return None if it is absent or has failed."""
         # One that missed a call stays off, because its clock no longer matches the stream's.
         if name not in self._annotators:
@@ -258,7 +259,7 @@ class Worker:
             self.events.append(Failure(failure, False, self._queue.end, annotator=name))
             return None
 
-    def _call(self, call: Callable[[], Emission]) -> Work:
+    def _call_processor(self, call: Callable[[], Emission]) -> Work:
         """Call the processor until the call succeeds, one attempt per step."""
         for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
             if self.has_called:
@@ -280,7 +281,7 @@ class Worker:
         self._is_speaking = True
         self._latencies.extend(max(0.0, self._queue.end - token.end) for token in tokens)
         self.events.append(Commit(tokens, self._queue.end))
-        self._ask(_TRANSLATOR, methodcaller("insert_tokens", tokens))
+        self._call_annotator(_TRANSLATOR, methodcaller("insert_tokens", tokens))
         if _TURN_DETECTOR in self._annotators:
             self._utterance_text += "".join(token.text for token in tokens)
 
@@ -288,7 +289,7 @@ class Worker:
         self._is_speaking = False
         self._utterance_text = ""
         self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._queue.end))
-        self._ask(_TURN_DETECTOR, methodcaller("reset"))
+        self._call_annotator(_TURN_DETECTOR, methodcaller("reset"))
         self._annotate(ends_utterance=True)
 
     def _choose_ticks(self) -> None:

@@ -155,7 +155,7 @@ def loud_is_speech(monkeypatch):
 
 @pytest.fixture
 def transcribe(command):
-    """Return a function that transcribes without the voice detector: coded audio is no voice."""
+    """Return a function that transcribes without the voice detector: coded audio is not speech."""
     return lambda *arguments: command("transcribe", "--no-vad", *arguments)
 
 
@@ -288,5 +288,5 @@ def microphone(monkeypatch):
 
 @pytest.fixture
 def listen(command):
-    """Return a function that listens without the voice detector: coded audio is no voice."""
+    """Return a function that listens without the voice detector: coded audio is not speech."""
     return lambda *arguments: command("listen", "--no-vad", *arguments)

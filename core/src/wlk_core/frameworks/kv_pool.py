@@ -30,7 +30,7 @@ class _Place:
         self.number = free.pop()
 
     def __del__(self) -> None:
-        self._free.append(self.number)  # runs in any thread, where list.append is atomic
+        self._free.append(self.number)  # atomic, because this runs in any thread
 
 
 @attrs.frozen(kw_only=True, eq=False)

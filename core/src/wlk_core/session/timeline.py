@@ -98,8 +98,8 @@ class Timeline:
     def lines(self) -> tuple[Line, ...]:
         """All lines so far, rebuilt from all events."""
         lines = list(self._untranslated())
-        texts = [line for line in lines if isinstance(line, TextLine)]
-        translated = iter(with_translations(texts, self.translations))
+        text_lines = [line for line in lines if isinstance(line, TextLine)]
+        translated = iter(with_translations(text_lines, self.translations))
         return tuple(next(translated) if isinstance(line, TextLine) else line for line in lines)
 
     def _untranslated(self) -> Iterator[Line]:

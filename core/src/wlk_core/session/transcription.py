@@ -63,18 +63,18 @@ class Transcription:
     """The transcript of a whole recording."""
 
     text: str  #: without white space at its ends
-    words: tuple[ASRToken, ...]  #: the committed tokens; their texts carry their own spacing
+    words: tuple[ASRToken, ...]  #: the committed tokens, each with its own spacing
     segments: tuple[Segment, ...]  #: the words as captions
     silences: tuple[Silence, ...]  #: the pauses that were left out; empty with ``vad=False``
     language: str | None  #: detected for most words, else the one that was requested, else None
     duration: float  #: the length of the audio in seconds
 
     def to_srt(self) -> str:
-        """Return the text of a SubRip file."""
+        """Return the content of a SubRip file."""
         return srt_text(self.words)
 
     def to_vtt(self) -> str:
-        """Return the text of a WebVTT file."""
+        """Return the content of a WebVTT file."""
         return vtt_text(self.words)
 
     def to_dict(self) -> dict[str, Any]:

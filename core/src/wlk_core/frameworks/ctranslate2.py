@@ -11,7 +11,7 @@ from wlk_core.errors import BackendUnavailable, OptionError
 
 
 def choose_device(name: str) -> str:
-    """Return cuda or cpu, with auto cuda if there is a GPU; BackendUnavailable if it is absent."""
+    """Return cuda or cpu, where auto prefers a GPU; BackendUnavailable for cuda without one."""
     has_cuda = ctranslate2.get_cuda_device_count() > 0
     if name == "cuda" and not has_cuda:
         raise BackendUnavailable(

@@ -61,7 +61,7 @@ class KVCache:
         )
 
     def extended(self, count: int) -> KVCache:
-        """Return the cache with *count* more positions to write, and those still in the window."""
+        """Return the cache with *count* new positions to write, less those outside the window."""
         left = max(0, len(self.places) - (self.pool.window - 1))
         fresh = self.pool.taken(count)
         numbers = np.array([place.number for place in fresh], np.int64)
@@ -178,7 +178,7 @@ class AttentionPass:
 
     pool: KVPool
     caches: list[KVCache]  #: one per row, with its new positions
-    packing: Packing  #: of the new positions
+    packing: Packing  #: the layout of the new positions
     position_ids: Tensor  #: int64[1, positions]
     fresh: Tensor  #: int64[positions], the places where keys and values are written
     numbers: Tensor  #: int64[rows, keys], the places of each row, padded with EMPTY

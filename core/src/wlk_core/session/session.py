@@ -40,7 +40,7 @@ class Session:
     A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
     `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
     the first four raise StreamClosed once the audio has ended or the session is over.  `step` makes
-    at most one call of the processor and returns its events; one thread at a time may step it.
+    at most one call of the processor and returns its events; one thread at a time may call it.
 
     A failed call is reported as a `Failure` and retried by the next step.  After the last attempt
     the failure is final and the session ends; everything committed is returned first.
@@ -157,7 +157,7 @@ class Session:
         Request a `Marked` event for when all audio received so far is decoded.
 
         It is decoded as far as the policy can without later audio, and the mark itself commits
-        nothing.  A client on another machine learns this way what was decoded.
+        nothing.  This is how a client on another machine learns what was decoded.
         """
         self._queue.put(name)
 
@@ -207,7 +207,7 @@ class Session:
         """
         End the session because of *error*; return its last events, a final Failure and the End.
 
-        The events of a step that raised come first.  Returns nothing if the session has ended
+        The events of a step that raised come first.  Returns nothing if the End was returned
         before.  Must not be called while a step runs.
         """
         if not self._worker.has_ended:

@@ -1,4 +1,4 @@
-"""Recordings made for the tests, with clicks at known times."""
+"""Recordings generated for the tests, with clicks at known times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 2.5
 
 
 def _clicks(rate):
-    """Return float32 with soft 1 kHz bursts of 20 ms that begin at _CLICK_TIMES."""
+    """Return float32 samples with soft 1 kHz bursts of 20 ms that begin at _CLICK_TIMES."""
     samples = np.zeros(round(_SECONDS * rate), np.float32)
     time = np.arange(round(0.02 * rate)) / rate
     burst = 0.8 * np.sin(2 * np.pi * 1000 * time) * np.hanning(len(time))
@@ -25,7 +25,7 @@ def _clicks(rate):
 
 
 def _click_errors(audio, times=_CLICK_TIMES):
-    """Return the error in seconds of the middle of each burst in 16 kHz *audio*."""
+    """Return by how many seconds the middle of each burst in 16 kHz *audio* is off."""
     errors = []
     for start in times:
         first = max(0, round((start - 0.1) * 16_000))
@@ -38,7 +38,7 @@ def _click_errors(audio, times=_CLICK_TIMES):
 def _write(
     path, samples, *, rate, codec, channels=1, fmt=None, first_time=0.0, hole=None, **options
 ):
-    """Encode one channel of float32 *samples*, on all channels, into *path*."""
+    """Encode float32[n] *samples*, the same on all channels, into *path*."""
     layout = {1: "mono", 2: "stereo"}[channels]
     with av.open(str(path), "w", format=fmt, options=options) as container:
         stream = container.add_stream(codec, rate=rate, layout=layout)
@@ -75,5 +75,5 @@ def recording(tmp_path):
 
 @pytest.fixture
 def click_errors():
-    """Return a function that gives the error in seconds of each click of 16 kHz audio."""
+    """Return a function that returns the error in seconds of each click in 16 kHz audio."""
     return _click_errors

@@ -52,7 +52,7 @@ def decoded(path):
     ],
 )
 def test_a_file_that_is_not_a_recording_is_refused(recording, tmp_path, name, content):
-    """The message names the file, and no playlist reads another one."""
+    """The message names the file, and a playlist does not open another one."""
     recording("a.wav")
     path = tmp_path / name
     path.write_bytes(content)
@@ -61,12 +61,12 @@ def test_a_file_that_is_not_a_recording_is_refused(recording, tmp_path, name, co
 
     assert 0 == len(audio)
     assert isinstance(failure, AudioFormatError)
-    assert f"got {str(path)!r}, which is empty, damaged or neither" in str(failure)
+    assert f"got {str(path)!r}, which is empty, damaged or of an unknown format" in str(failure)
 
 
 @pytest.mark.parametrize("rate", [1, 99, 3_000_001, 2**31 - 1])
 def test_a_rate_that_no_sound_has_is_refused(recording, rate):
-    """Half a second at such a rate could fill the memory, from a file of some bytes."""
+    """Resampling from such a rate could exhaust the memory, for a file of a few bytes."""
     data = bytearray(recording("noise.wav", samples=NOISE).read_bytes())
     data[24:28] = struct.pack("<I", rate)
 
@@ -85,7 +85,7 @@ def test_a_rate_that_no_sound_has_is_refused(recording, rate):
     ],
 )
 def test_what_cannot_be_opened_is_named(path, error):
-    """A file that is missing, a directory; an address is a file that is missing, too."""
+    """A missing file and a directory are named; a URL is treated as a missing file."""
     _, failure = decoded(path)
 
     assert isinstance(failure, error)
@@ -93,7 +93,7 @@ def test_what_cannot_be_opened_is_named(path, error):
 
 
 def test_a_disk_that_fails_on_the_way_loses_nothing_read_before(recording):
-    """The part that was read is decoded, then the failure is raised."""
+    """What was read is decoded before the failure is raised."""
 
     class FailingDisk(io.BytesIO):
         def read1(self, size=-1):
@@ -122,7 +122,7 @@ def test_a_film_without_sound_is_refused(tmp_path):
 
 
 def test_a_recording_without_samples_is_refused(tmp_path):
-    """No sound at all is a failure, not an empty transcript."""
+    """A file without any sound is a failure, not an empty transcript."""
     with wave.open(str(tmp_path / "none.wav"), "wb") as file:
         file.setparams((1, 2, 16_000, 0, "NONE", ""))
 
@@ -142,7 +142,7 @@ def test_samples_of_an_unusual_type_are_refused(recording):
     ids=["flac", "m4a"],
 )
 def test_a_truncated_file_is_decoded_to_its_end_and_then_refused(recording, name, options):
-    """Nothing that can be decoded is lost before the failure, of an MP4 with its index first."""
+    """Everything that can be decoded comes before the failure; the MP4 has its index in front."""
     data = recording(name, samples=NOISE, **options).read_bytes()
 
     audio, failure = decoded(io.BytesIO(data[: len(data) // 2]))
@@ -152,7 +152,7 @@ def test_a_truncated_file_is_decoded_to_its_end_and_then_refused(recording, name
 
 
 class Pipe(io.BytesIO):
-    """A file that can be read in its order only."""
+    """A file that cannot seek."""
 
     def seekable(self):
         """Return False."""
@@ -161,17 +161,17 @@ class Pipe(io.BytesIO):
 
 @pytest.mark.parametrize("cut", [False, True], ids=["pipe", "without its index"])
 def test_an_mp4_whose_index_is_missing_or_comes_last_in_a_pipe_is_refused(recording, cut):
-    """The message requests the file instead."""
+    """The message asks for the file itself."""
     data = recording("noise.m4a", samples=NOISE, codec="aac").read_bytes()
 
     audio, failure = decoded(io.BytesIO(data[: len(data) // 2]) if cut else Pipe(data))
 
     assert 0 == len(audio)
-    assert "name an MP4 as a file instead of piping it" in str(failure)
+    assert "pass an MP4 as a file instead of piping it" in str(failure)
 
 
 def test_a_wav_cut_short_is_decoded_as_it_is(recording):
-    """A recorder that was switched off leaves a good recording."""
+    """A recorder that is switched off leaves such a file, which is not damaged."""
     data = recording("noise.wav", samples=NOISE).read_bytes()
 
     audio, failure = decoded(io.BytesIO(data[:64_000]))
@@ -181,7 +181,7 @@ def test_a_wav_cut_short_is_decoded_as_it_is(recording):
 
 
 def test_what_ffmpeg_reports_as_damage_is_raised_at_the_end(recording):
-    """The damaged part becomes silence, and the sound after it is decoded at its time."""
+    """The damaged part becomes silence, and the sound after it keeps its time."""
     data = bytearray(recording("noise.m4a", samples=NOISE, codec="aac").read_bytes())
     middle = len(data) // 2
     data[middle : middle + 2000] = bytes(2000)
@@ -203,7 +203,7 @@ def test_what_ffmpeg_reports_as_damage_is_raised_at_the_end(recording):
     ],
 )
 def test_a_hole_that_ffmpeg_passes_over_is_silence(recording, name, codec, rate):
-    """The sound after it keeps its time; FFmpeg reports no damage, and neither does this."""
+    """The sound after it keeps its time; FFmpeg reports no damage, so none is raised."""
     samples = np.repeat(NOISE, rate // 16_000)
     options = {"cluster_time_limit": "900"} if name.endswith(("mka", "webm")) else {}
     data = bytearray(
@@ -223,7 +223,7 @@ def test_a_hole_that_ffmpeg_passes_over_is_silence(recording, name, codec, rate)
 @pytest.mark.parametrize("rate", [16_000, 44_100])
 @pytest.mark.parametrize("loud", [np.nan, 32_768, 2.0**31, 1e30])
 def test_samples_of_floats_that_no_sound_has_are_silence(rate, loud):
-    """The sound before them is decoded; the message states where they begin, and the remedy."""
+    """The sound before them is decoded; the message states where they begin, and a remedy."""
     samples = np.sin(np.arange(rate * 2) * 0.1).astype(np.float32)
     samples[rate:] = loud
     header = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + samples.nbytes, b"WAVE", b"fmt ", 16,

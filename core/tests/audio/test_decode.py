@@ -1,4 +1,4 @@
-"""Any recording as 16 kHz mono, every sample at its time."""
+"""Decode any recording to 16 kHz mono, with every sample at its time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES = [
     for rate in (8000, 16_000, 44_100, 48_000)
     for channels in (1, 2)
     if not (FORMATS[suffix] == "libopus" and rate == 44_100)  # Opus lacks this rate
-    if not (FORMATS[suffix] == "vorbis" and channels == 1)  # FFmpeg's encoder needs two
+    if not (FORMATS[suffix] == "vorbis" and channels == 1)  # FFmpeg's encoder needs two channels
 ]
 
 
@@ -40,7 +40,7 @@ def decoded(path):
 
 @pytest.mark.parametrize(("suffix", "rate", "channels"), CASES)
 def test_clicks_keep_their_times_in_every_format(recording, click_errors, suffix, rate, channels):
-    """Format, rate and channel count move nothing: the times are right within 10 ms."""
+    """Whatever the format, rate and channel count, times are right within 10 ms."""
     path = recording(f"clicks.{suffix}", rate=rate, codec=FORMATS[suffix], channels=channels)
 
     audio = decoded(path)
@@ -53,7 +53,7 @@ def test_clicks_keep_their_times_in_every_format(recording, click_errors, suffix
 
 
 def test_channels_are_averaged(tmp_path):
-    """A voice on one of two channels has half its level, and one on both has its own."""
+    """A voice on one of two channels is decoded at half its level."""
     left = np.full(1600, 16_384, np.int16)
     with wave.open(str(tmp_path / "left.wav"), "wb") as file:
         file.setparams((2, 2, 16_000, 0, "NONE", ""))
@@ -82,7 +82,7 @@ def test_a_late_start_and_a_hole_are_filled_with_zeros(recording, click_errors, 
 
 
 def test_sound_before_the_beginning_is_left_out(recording, click_errors):
-    """An edit list excludes what comes before it: the priming of an encoder, or a part cut off."""
+    """An edit list excludes the priming samples of an encoder, or a part that was cut off."""
     path = recording("early.m4a", codec="aac", rate=44_100, first_time=-0.6)
 
     assert max(map(abs, click_errors(decoded(path), [0.65, 1.4]))) < 0.01
@@ -110,7 +110,7 @@ def test_sound_before_time_0_is_the_beginning(recording, click_errors, codec):
     ],
 )
 def test_a_clock_that_counts_from_anywhere_adds_no_pause(recording, click_errors, name, options):
-    """A time beyond the longest gap, or that of a broadcast, is the beginning."""
+    """A first time beyond the longest gap, or on the clock of a broadcaster, is the beginning."""
     path = recording(name, **options)
 
     assert max(map(abs, click_errors(decoded(path)))) < 0.03  # one frame of AAC delay, undeclared
@@ -126,7 +126,7 @@ def test_mp3_files_joined_and_padded_are_decoded_whole(recording):
 
 
 def test_broadcasts_joined_restart_the_clock(recording):
-    """Segments of a live stream that were joined follow one another without a pause."""
+    """Joined segments of a live stream follow one another without a pause."""
     first = recording("a.ts", codec="mp2").read_bytes()
     second = recording("b.ts", codec="mp2", first_time=60.0).read_bytes()
 
@@ -134,7 +134,7 @@ def test_broadcasts_joined_restart_the_clock(recording):
 
 
 def test_the_links_of_a_chained_ogg_follow_one_another(recording, click_errors):
-    """Internet radio writes such files; all links have one rate."""
+    """Internet radio produces such files; all links have the same rate."""
     data = recording("clicks.ogg", codec="libopus", rate=48_000).read_bytes()
 
     audio = decoded(io.BytesIO(data + data))
@@ -144,7 +144,7 @@ def test_the_links_of_a_chained_ogg_follow_one_another(recording, click_errors):
 
 
 def test_a_pipe_is_decoded_while_it_is_written(recording):
-    """Sound that was written is decoded before the writer ends."""
+    """Sound is decoded as it arrives, before the writer closes the pipe."""
     data = recording("clicks.wav").read_bytes()
     read_end, write_end = os.pipe()
     decoded_first, results = threading.Event(), []
@@ -170,7 +170,7 @@ def test_a_pipe_is_decoded_while_it_is_written(recording):
 
 
 def test_a_dash_is_standard_input(recording, monkeypatch):
-    """`-` decodes what is piped in."""
+    """`-` decodes standard input, whose duration is unknown."""
     stdin = io.TextIOWrapper(io.BytesIO(recording("clicks.flac", codec="flac").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
 
@@ -180,7 +180,7 @@ def test_a_dash_is_standard_input(recording, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no FIFO")
 def test_nothing_is_read_from_a_fifo_for_its_length(tmp_path):
-    """Opening it would wait for a writer, and the decoder would miss what was read."""
+    """Opening it would wait for a writer, and what was read would be lost to the decoder."""
     os.mkfifo(tmp_path / "pipe")
 
     assert audio_duration(tmp_path / "pipe") is None
@@ -195,7 +195,7 @@ def test_the_duration_is_read_from_the_header(recording, suffix):
 
 
 def test_an_interruption_ends_a_wait_for_sound(recording):
-    """Ctrl-C while a pipe gives no data is raised although FFmpeg waits."""
+    """Ctrl-C is raised even while FFmpeg waits for a pipe."""
 
     class InterruptedPipe(io.BytesIO):
         def seekable(self):

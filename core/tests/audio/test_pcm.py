@@ -1,4 +1,4 @@
-"""Samples in any form: what is audio, what is converted, and live sources cut anywhere."""
+"""Validate audio, convert other sample types, and convert live sources that are cut anywhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_samples_of_every_pcm_type_become_float32_in_full_scale(samples, expecte
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(samples=arrays(st.sampled_from(DTYPES), array_shapes(min_dims=0, max_dims=3), elements={}))
 def test_any_array_is_converted_or_refused_with_one_line(samples):
-    """A PCM type keeps its shape; everything else is AudioFormatError."""
+    """A PCM type is converted in its shape; any other raises AudioFormatError."""
     untouched = samples.copy()
     try:
         converted = to_float32(samples[..., ::-1] if samples.ndim else samples)
@@ -73,7 +73,7 @@ def test_audio_is_valid_exactly_if_every_sample_is_possible(samples):
 @pytest.mark.parametrize("quiet", [0, 1600, 200_000], ids="{} samples before".format)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 16.5, -32768.0, 2.0**40], ids=str)
 def test_a_sample_that_no_sound_has_is_named_with_its_index(value, quiet):
-    """Integers cast to float and not scaled are the commonest mistake."""
+    """The most common mistake is to cast integers to float without scaling them."""
     samples = np.full(quiet + 100, 0.5, np.float32)
     samples[quiet + 7] = value
 
@@ -93,7 +93,7 @@ def test_a_sample_that_no_sound_has_is_named_with_its_index(value, quiet):
     ids=["int16", "channels last", "channels first", "scalar", "list"],
 )
 def test_other_ranks_and_types_are_refused(samples, complaint):
-    """Nothing is converted in silence."""
+    """Nothing is converted silently."""
     with pytest.raises(AudioFormatError, match=complaint):
         validate_audio(samples)
 
@@ -139,14 +139,14 @@ def test_bytes_may_be_cut_inside_a_sample(cuts, rate):
     ("encoding", "expected"), [("mulaw", [-32124, 32124, 0]), ("alaw", [-5504, 5504, 848])]
 )
 def test_g711_has_the_values_of_the_standard(encoding, expected):
-    """The loudest codes and another one, in sixteen bits."""
+    """The loudest codes and one other have their values as 16-bit integers."""
     samples = PcmConverter(encoding=encoding).push(b"\x00\x80\xff")
 
     assert expected == (samples * 32_768).tolist()
 
 
 def test_what_comes_out_is_a_copy():
-    """A source may use its memory again."""
+    """A source may reuse its memory."""
     samples = WAVE.copy()
     result = PcmConverter().push(samples)
     samples[:] = 0
@@ -195,6 +195,6 @@ def test_bytes_that_are_no_number_are_refused_with_the_bytes_before_them():
     ],
 )
 def test_the_form_of_the_source_is_checked(options, match):
-    """AudioFormatError names the encodings or rates that are accepted, and what came."""
+    """AudioFormatError names the accepted encodings or rates, and what came."""
     with pytest.raises(AudioFormatError, match=match):
         PcmConverter(**options)

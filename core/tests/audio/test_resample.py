@@ -1,4 +1,4 @@
-"""The audio of a stream, piece by piece, at another rate or in chunks of one length."""
+"""Resample the audio of a stream piece by piece, and cut it into chunks of equal length."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_click_stays_at_its_time(rate, to_rate):
 @settings(deadline=None, derandomize=True, max_examples=25)
 @given(cuts=st.lists(st.integers(0, 4410), max_size=8), rate=st.sampled_from([8000, 44100, 48000]))
 def test_the_cut_of_the_input_changes_nothing(cuts, rate):
-    """Any pieces give the samples that one piece gives, and a flush begins anew."""
+    """Any pieces give the same samples as one piece, and a flush begins a new stream."""
     samples = np.random.default_rng(5).standard_normal(4410).astype(np.float32)
     resampler = Resampler(rate)
 
@@ -60,7 +60,7 @@ def test_chunks_have_one_length_and_lose_nothing(lengths, samples):
 
 
 def test_a_chunk_comes_as_soon_as_it_is_full_or_the_source_fails():
-    """Live audio is not held back, and that before a failure is not lost."""
+    """Live audio is not held back, and audio before a failure is not lost."""
 
     def damaged():
         yield np.zeros(1700, np.float32)
@@ -75,7 +75,7 @@ def test_a_chunk_comes_as_soon_as_it_is_full_or_the_source_fails():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 def test_a_stream_that_is_resampled_starts_no_threads():
-    """A thread for each core, of every session, would be thousands on a server."""
+    """A thread per core for every session would mean thousands of threads on a server."""
     tasks = Path("/proc/self/task")
     before = len(list(tasks.iterdir()))
     resamplers = [Resampler(24_000) for _ in range(10)]

@@ -1,4 +1,4 @@
-"""A command line over one installed backend, which reads coded audio, and recordings for it."""
+"""A command line with one installed backend, which reads coded audio, and recordings for it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Done(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch, tmp_path):
-    """Keep the caches, the configuration and the switches of the user out of the tests."""
+    """Isolate the tests from the user's caches, configuration and environment variables."""
     for name in os.environ:
         if name.startswith("WLK_"):
             monkeypatch.delenv(name)
@@ -65,7 +65,7 @@ def quiet_environment(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("HF_HUB_OFFLINE", "WLK_STRICT_PLUGINS", "WLK_TRACEBACK"):
-        monkeypatch.setenv(name, "")  # so that it is restored after a command sets it
+        monkeypatch.setenv(name, "")  # so that it is restored if a command sets it
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def own_signals():
     """
     Restore the handlers that the command line installs, and forget the signals it received.
 
-    Tests begin with the handlers of a terminal, because nohup and a shell's `&` ignore signals.
+    Tests begin with default handlers, because under nohup or a shell's `&` signals are ignored.
     """
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
@@ -96,7 +96,7 @@ def site(site):
 @pytest.fixture
 def toy_engine(site):
     """Return the module of the backend "toy"."""
-    del site  # which brings it
+    del site  # which installs it
     return importlib.import_module("toy_engine")
 
 
@@ -115,7 +115,7 @@ def wlk_backends():
 
 @pytest.fixture
 def install_needy(site):
-    """Return a function that installs a backend whose framework is absent, or does something."""
+    """Return a function that installs a backend whose loader runs a statement, or fails."""
 
     def install(statement="import no_such_framework"):
         site.install("wlk-needy", ["needy"], NEEDY)
@@ -155,13 +155,13 @@ def loud_is_speech(monkeypatch):
 
 @pytest.fixture
 def transcribe(command):
-    """Return a function that transcribes without the voice detector: codes are not a voice."""
+    """Return a function that transcribes without the voice detector: coded audio is not speech."""
     return lambda *arguments: command("transcribe", "--no-vad", *arguments)
 
 
 @pytest.fixture
 def spawn(site):
-    """Return a function that starts one command line in a process of its own."""
+    """Return a function that starts one command line in another process."""
     started = []
 
     def start(*arguments, **options):
@@ -186,11 +186,11 @@ def spawn(site):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Let the time of a recording that is played pass only during a sleep; return the clock."""
+    """Let time pass only during a sleep, so that recordings play at once; return the clock."""
     clock = SimpleNamespace(seconds=50.0)
 
     def sleep(seconds):
-        clock.seconds += seconds + 1e-9  # a little more than asked for, as a real sleep does
+        clock.seconds += seconds + 1e-9  # a little longer than requested, as in a real sleep
 
     monkeypatch.setattr(time, "monotonic", lambda: clock.seconds)
     monkeypatch.setattr(time, "sleep", sleep)
@@ -199,7 +199,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def spoken():
-    """Return a function that codes digits of 0.24 s, the first at 0.08 s, then every 0.48 s."""
+    """Return a function that encodes digits of 0.24 s, the first at 0.08 s, then every 0.48 s."""
 
     def code(*digits):
         tokens = [CodedToken(digit + 1, 1 + 6 * index) for index, digit in enumerate(digits)]
@@ -210,7 +210,7 @@ def spoken():
 
 @pytest.fixture
 def wav():
-    """Return a function that puts float32 samples into the bytes of a wav file, bit for bit."""
+    """Return a function that packs float32 samples into the bytes of a wav file, bit for bit."""
 
     def pack(audio):
         data = np.asarray(audio, dtype="<f4").tobytes()
@@ -251,7 +251,7 @@ class ScriptedMicrophone:
         self.is_closed = False
 
     def read(self, timeout):
-        """Return the next block, set a problem or raise; nothing while the model has work."""
+        """Follow the next item of the script; return no audio while the model has work."""
         if not timeout:
             return []
         if not self.script:
@@ -273,10 +273,10 @@ class ScriptedMicrophone:
 
 @pytest.fixture
 def microphone(monkeypatch):
-    """Return a function that lets ``listen`` open a scripted microphone."""
+    """Return a function that makes ``listen`` open a scripted microphone."""
 
     def install(script):
-        # Of an array the blocks are those of a device.
+        # An array is cut into blocks as long as those of a device.
         is_audio = isinstance(script, np.ndarray)
         opened = ScriptedMicrophone(partition(script, 0.05) if is_audio else script)
         monkeypatch.setattr("wlk_core.microphone.find_device", lambda _name: {})
@@ -288,5 +288,5 @@ def microphone(monkeypatch):
 
 @pytest.fixture
 def listen(command):
-    """Return a function that listens without the voice detector, because codes are not a voice."""
+    """Return a function that listens without the voice detector: coded audio is not speech."""
     return lambda *arguments: command("listen", "--no-vad", *arguments)

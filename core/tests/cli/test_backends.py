@@ -13,7 +13,7 @@ from wlk_core.cli import backends
 
 
 def test_backends_is_a_table_of_one_line_each(install_needy, command):
-    """A line has the state, default model, and a summary or what is to be installed."""
+    """A line has the state, the default model, and the summary or what to install."""
     install_needy()
 
     assert command("backends").out.splitlines() == [
@@ -24,7 +24,7 @@ def test_backends_is_a_table_of_one_line_each(install_needy, command):
 
 
 def test_the_star_follows_the_configuration(install_needy, command):
-    """A default of config.toml is marked; a mistake in it stops no listing."""
+    """The default of config.toml is marked, even if its framework is missing."""
     install_needy()
     command("config", "set", "backend", "needy")
 
@@ -50,7 +50,7 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
 
 
 def test_backends_as_json(install_needy, command):
-    """Scripts get the whole declaration and what is missing."""
+    """Scripts get each backend's declaration and what is missing."""
     install_needy()
 
     needy, toy = json.loads(command("backends", "--json").out)
@@ -76,7 +76,7 @@ REMEDY = (
 
 
 def test_plugins_shows_what_is_broken_and_why(site, command):
-    """A broken plugin is a line with the reason."""
+    """A broken plugin is listed with the reason."""
     site.install("wlk-broken", ["broken"], BROKEN)
 
     first, *wrapped, last = command("plugins").out.splitlines()
@@ -122,14 +122,14 @@ def test_listing_nothing_names_what_to_install(site, name, command):
 
 @pytest.fixture
 def processes(site, monkeypatch):
-    """Let the processes that load a backend see the site."""
+    """Make the site visible to the processes that load a backend."""
     monkeypatch.setattr(os, "environ", site.environment)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_check_really_loads_the_backend(command):
-    """A backend that works is loaded and run in another process; its device is what it logs."""
+    """A working backend is loaded and run in another process, and what it logs is shown."""
     done = command("backends", "--check", "toy")
 
     assert (done.status, done.err) == (0, "")
@@ -139,7 +139,7 @@ def test_check_really_loads_the_backend(command):
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
 def test_check_names_why_a_backend_does_not_load(install_needy, command):
-    """A framework that does not import is reported with its reason, also as JSON."""
+    """A framework that cannot be imported is reported with the reason, also as JSON."""
     install_needy()
 
     done = command("backends", "--check", "needy", "--json")
@@ -156,7 +156,7 @@ def test_check_names_why_a_backend_does_not_load(install_needy, command):
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
 def test_check_survives_a_framework_that_crashes(install_needy, command):
-    """A framework that kills its process takes only that process."""
+    """A framework that kills its process kills only that process."""
     install_needy("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
 
     done = command("backends", "--check", "needy")
@@ -173,7 +173,7 @@ def test_check_survives_a_framework_that_crashes(install_needy, command):
     ],
 )
 def test_the_death_of_a_process_is_described_as_what_it_was(toy_spec, monkeypatch, status, text):
-    """A signal is described in words."""
+    """A signal is described in words, an exit status by its number."""
     ended = subprocess.CompletedProcess([], status, stdout="", stderr="")
     monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: ended)
 
@@ -181,7 +181,7 @@ def test_the_death_of_a_process_is_described_as_what_it_was(toy_spec, monkeypatc
 
 
 def test_a_backend_that_does_not_load_in_time_is_named(toy_spec, monkeypatch):
-    """The limit is part of the message."""
+    """The message states the limit."""
 
     def run(command, *, timeout, **_options):
         raise subprocess.TimeoutExpired(command, timeout)
@@ -199,21 +199,21 @@ def toy_spec(site):
 
 @pytest.fixture
 def results(monkeypatch):
-    """Put results in the place of processes that load backends."""
+    """Replace the processes that load backends by their results."""
     by_name = {"toy": ("works", "digits runs on paper; model digits took 1.5 s")}
     monkeypatch.setattr(backends, "check_backend", lambda spec: by_name[spec.name])
     return by_name
 
 
 def rows(out):
-    """Return the lines of the report by their first words."""
+    """Return the lines of the report by their first word."""
     lines = [line for line in out.splitlines() if line]
     return {line.split()[0]: line.split(maxsplit=1)[-1] for line in reversed(lines)}
 
 
 @pytest.mark.usefixtures("results")
 def test_the_doctor_reports_in_one_screen(command, tmp_path):
-    """Versions, configuration, models, backends with their devices, and what to type next."""
+    """It shows versions, configuration, models, backends with devices, and what to type next."""
     done = command("doctor")
 
     report = rows(done.out)
@@ -228,7 +228,7 @@ def test_the_doctor_reports_in_one_screen(command, tmp_path):
 
 
 def test_a_backend_that_lacks_something_has_its_command(command, install_needy, results):
-    """What is missing is named with what installs it, and nothing has failed."""
+    """What is missing is listed with the command that installs it, and is not a failure."""
     install_needy()
 
     done = command("doctor")
@@ -242,7 +242,7 @@ def test_a_backend_that_lacks_something_has_its_command(command, install_needy, 
     ("state", "status"), [("broken", 1), ("no model", 0)], ids=["broken", "no model"]
 )
 def test_why_a_backend_does_not_work_stands_beside_it(command, results, state, status):
-    """One that lacks a model alone can be used, because a model can be pulled."""
+    """A backend that only lacks a model counts as usable, because a model can be pulled."""
     results["toy"] = (state, "no library; reinstall it")
 
     done = command("doctor")
@@ -260,7 +260,7 @@ def test_fast_loads_nothing(command, monkeypatch):
 
 @pytest.mark.usefixtures("results")
 def test_a_mistake_in_the_configuration_is_reported(command, tmp_path):
-    """The file and the key are named, and the rest of the report stands."""
+    """The file and the key are named, and the rest of the report is printed."""
     (tmp_path / "wlk").mkdir()
     (tmp_path / "wlk" / "config.toml").write_text("modle = 5")
 
@@ -272,7 +272,7 @@ def test_a_mistake_in_the_configuration_is_reported(command, tmp_path):
 
 
 def test_without_a_backend_the_first_step_is_to_install_one(command, site):
-    """The report of an empty installation ends with a command."""
+    """Without any plugin the report ends with the command that installs one."""
     for path in site.folder.glob("*.dist-info/*"):
         path.unlink()
 

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def path(tmp_path):
-    """Return where config.toml is looked for."""
+    """Return the path of config.toml."""
     return tmp_path / "wlk" / "config.toml"
 
 
@@ -18,7 +18,7 @@ def test_the_path_is_printed(command, path):
 
 
 def test_a_value_is_set_and_shown(command, path, monkeypatch):
-    """Variables are listed below the file, as comments of it."""
+    """Environment variables are listed below the file, as comments."""
     assert command("config", "show") == (0, f"# {path} does not exist\n", "")
     assert command("config", "set", "model", "digits").out == f"model is digits in {path}\n"
     command("config", "set", "options.toy.tick_seconds", "2")
@@ -50,7 +50,7 @@ def test_a_value_is_set_and_shown(command, path, monkeypatch):
     ],
 )
 def test_a_change_that_means_nothing_is_one_line(command, path, arguments, status, text):
-    """Only what a command would accept is written."""
+    """Only a value that a command would accept is written."""
     done = command("config", *arguments)
 
     assert (done.status, done.out) == (status, "")
@@ -60,7 +60,7 @@ def test_a_change_that_means_nothing_is_one_line(command, path, arguments, statu
 
 
 def test_transcribe_uses_the_configuration(command, recording, path):
-    """The language of the file is forced; a flag precedes it."""
+    """The language in the file is forced; a flag overrides it."""
     path.parent.mkdir()
     path.write_text('language = "de"\n[options.toy]\ntick_seconds = 0.5\n')
     arguments = ("transcribe", "--no-vad", recording("a.wav", 1), "--format", "json")

@@ -7,13 +7,13 @@ from wlk_core.cli import transcribe
 
 @pytest.fixture(autouse=True)
 def sample(monkeypatch, save, spoken, loud_is_speech):
-    """Put coded audio in the place of the sample."""
+    """Replace the sample by coded audio."""
     path = save("demo.wav", spoken(4, 2, 7, 7, 1))
     monkeypatch.setattr(transcribe, "SAMPLE", path)
 
 
 def test_the_demo_is_the_sample_as_it_is_spoken(command, clock, monkeypatch):
-    """Settings of the user, which may name another model or language, change nothing."""
+    """The user's settings, which may name another model or language, change nothing."""
     monkeypatch.setenv("WLK_MODEL", "acme/huge")
     monkeypatch.setenv("WLK_LANGUAGE", "de")
 
@@ -24,7 +24,7 @@ def test_the_demo_is_the_sample_as_it_is_spoken(command, clock, monkeypatch):
 
 
 def test_the_recording_can_be_kept(command, tmp_path):
-    """The file is the recording, and a second run finds it in its place."""
+    """The file is a copy of the recording, and a second run accepts it."""
     path = tmp_path / "kept.flac"
 
     first = command("demo", "--fast", "--save", path)
@@ -35,7 +35,7 @@ def test_the_recording_can_be_kept(command, tmp_path):
 
 
 def test_no_other_file_is_replaced_by_the_recording(command, tmp_path):
-    """A file with other content, and a folder that does not exist, end the run before a word."""
+    """A file with other content, or a missing folder, is refused before any text is printed."""
     other = tmp_path / "notes.txt"
     other.write_text("keep me", encoding="utf-8")
 
@@ -49,7 +49,7 @@ def test_no_other_file_is_replaced_by_the_recording(command, tmp_path):
 
 
 def test_a_backend_without_the_model_is_passed_over(command, site):
-    """The demo takes the best backend that brings the digits model."""
+    """The demo uses the preferred backend that has the digits model."""
     site.offer("wlk-big", "big", preference=99)
 
     assert command("demo", "--fast").out.startswith("four")

@@ -19,7 +19,7 @@ SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
 def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken):
-    """The device is released in the end."""
+    """The device is released at the end."""
     opened = microphone(spoken(1, 2, 3))
 
     assert listen() == (0, "one two three\n", "")
@@ -27,7 +27,7 @@ def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken)
 
 
 def test_a_recording_is_played_in_real_time(listen, clock, recording, transcribe):
-    """The words are those of ``transcribe``, and as much time passes as it lasts."""
+    """The words are those of ``transcribe``, and playing takes as long as the recording."""
     path = recording("a.wav", 1, 2, 3, 4, 5, 6)
 
     words = transcribe(path).out
@@ -42,7 +42,7 @@ def test_a_recording_is_played_in_real_time(listen, clock, recording, transcribe
 def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     number, status, listen, microphone, spoken, tmp_path
 ):
-    """Ctrl-C is how a run usually ends; the last words are decoded and every file is whole."""
+    """Ctrl-C is the usual end of a run; the last words are decoded and every file is complete."""
     microphone([*partition(spoken(1, 2, 3), 0.05), Stopped(number), *partition(spoken(4), 0.05)])
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
@@ -55,7 +55,7 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
 
 
 def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
-    """The words after it come too."""
+    """The words after the device returns are transcribed too."""
     problem = "USB Audio gives no audio; connect it again, or choose one with --device"
     microphone([spoken(1), problem, problem, None, Captured(spoken(2), 3.0)])
     done = listen()
@@ -65,7 +65,7 @@ def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
 
 
 def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
-    """What does not fit into the session waits outside it, and one line names what helps."""
+    """The audio waits, and one line names the remedy."""
     talk = np.concatenate([spoken(1, 2, 3), np.zeros(16_000 * 200, np.float32), spoken(4)])
 
     opened = microphone([])
@@ -90,7 +90,7 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
 def test_audio_that_comes_while_the_model_works_delays_no_word(
     listen, microphone, spoken, tmp_path
 ):
-    """As from PortAudio, whose blocks are there at once when one is due."""
+    """PortAudio delivers blocks like this: one is there at once when it is due."""
     text = tmp_path / "talk.txt"
     written = []
     opened = microphone(spoken(*range(9)))
@@ -99,7 +99,7 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
         is_due = False
 
         def read(self, timeout):
-            """Return a block at every other call, also while the model has work."""
+            """Return a block at every other call, even while the model has work."""
             self.is_due = not self.is_due
             if timeout == 0 and not self.is_due:
                 return []
@@ -116,10 +116,10 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--save", "a.mp3"], 2, "expected the ending .txt, .json, .jsonl, .srt, .vtt, .wav"),
+        (["--save", "a.mp3"], 2, "expected the extension .txt, .json, .jsonl, .srt, .vtt, .wav"),
         (["--save", "no/a.txt"], 2, "there is no directory no"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
-        (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
+        (["--device", "1", "--input", "a.wav"], 2, "cannot be used together"),
         (
             ["--input", "old.txt", "--save", "old.txt", "--force"],
             2,
@@ -147,7 +147,7 @@ def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
 
 
 def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
-    """No model is loaded for a device that is not there."""
+    """No model is loaded if the device is missing."""
     usb = {"index": 3, "name": "USB \x1b", "default_samplerate": 48e3, "is_default": True}
 
     def refuse(_name):
@@ -162,7 +162,7 @@ def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
 
 
 def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
-    """Nothing is dropped, and nothing comes before it would have been spoken."""
+    """Nothing is dropped, and nothing comes earlier than it was spoken."""
     source = FileSource(str(recording("a.wav", *range(9))))
     first = source.read(0.0)
     clock.seconds += 1.05
@@ -178,7 +178,7 @@ def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
 
 
 def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
-    """A reader that is late gets every chunk, and the error after them."""
+    """A late reader gets every chunk, and then the error."""
 
     def damaged(_file):
         yield np.zeros(32_000, np.float32)
@@ -216,7 +216,7 @@ def load(spec, model, **options):
 
 
 def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
-    """They come after the words, so that standard output has none of them."""
+    """Speakers come after the words, so standard output has none."""
     site.install("wlk-who", ["who"], DIARIZER)
     microphone(spoken(1, 2, 3))
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
@@ -236,7 +236,7 @@ def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
 
 
 def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
-    """A line is drawn with its speaker as soon as the diarizer reports the span."""
+    """The view shows a speaker as soon as the diarizer reports the span."""
     site.install("wlk-who", ["who"], DIARIZER)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     microphone([*partition(spoken(1, 2, 3, 4), 0.05), *[np.zeros(800, np.float32)] * 30])

@@ -1,4 +1,4 @@
-"""The files that ``listen --save`` keeps: whole at any time, and one line for each that fails."""
+"""The files of ``listen --save``: valid at any time, and one line for each that fails."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
 
 def read_wav(path):
-    """Return the samples of a wav file, which are at 16 kHz."""
+    """Return the samples of a 16 kHz wav file."""
     with wave.open(str(path)) as file:
         assert 16_000 == file.getframerate()
         return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
 
 def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
-    """Text, captions, JSON and sound of one run."""
+    """One run saves text, captions, JSON and sound."""
     audio = spoken(1, 2, 3)
     microphone(audio)
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
@@ -47,12 +47,12 @@ def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
 
 @pytest.mark.usefixtures("loud_is_speech")
 def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path):
-    """A run that is killed leaves the words and the sound before it."""
+    """A run that is killed leaves the words and the sound so far."""
     text, events, sound = (tmp_path / f"talk{suffix}" for suffix in (".txt", ".jsonl", ".wav"))
     seen = []
 
     class Script(list):
-        """Blocks, and a look at the files."""
+        """Blocks of audio, with looks at the files in between."""
 
         def pop(self, index):
             """Return the next item."""
@@ -75,7 +75,7 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
 def test_a_reader_that_leaves_costs_no_file_a_word(
     listen, microphone, spoken, tmp_path, monkeypatch
 ):
-    """What standard output did not take any more is in the files, and no line is needed."""
+    """What standard output no longer took is in the files, and no line is printed."""
     write = Output.write
 
     def leave(self, text):
@@ -95,7 +95,7 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
 
 
 def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
-    """The times of the words after it fit the recording."""
+    """The times of the words after the gap match the saved recording."""
     sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"
     first, second = spoken(1, 2), spoken(3)
     microphone([first, Captured(second, 1.5)])
@@ -112,7 +112,7 @@ def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tm
 
 
 def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone, spoken, tmp_path):
-    """The length in its header has 32 bits; the words go on."""
+    """The length in its header has 32 bits; the transcript continues."""
     gap = 2**31 / 16_000  # of two bytes each
     microphone([spoken(1), Captured(spoken(2), gap / 1_000)])
     sound = tmp_path / "talk.wav"
@@ -135,13 +135,13 @@ def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone,
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp_path):
-    """One line names each file; the other files and standard output go on."""
+    """One line names each file; the other files and standard output are still written."""
     sound, events, text = (tmp_path / f"talk{suffix}" for suffix in (".wav", ".jsonl", ".txt"))
     for full in (sound, events):
         full.symlink_to("/dev/full")
     microphone(spoken(1, 2, 3))
     done = listen("--save", sound, "--save", events, "--save", text)
-    gc.collect()  # which would find a file that was left open
+    gc.collect()  # warns of a file that was left open
 
     assert (1, "one two three\n") == done[:2]
     assert [
@@ -154,7 +154,7 @@ def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp
 def test_a_stream_that_cannot_be_opened_closes_its_files(
     listen, microphone, toy_engine, tmp_path, monkeypatch
 ):
-    """What was there before stays, but for the sound, whose file is empty."""
+    """Existing files keep their content, except the wav file, which is empty."""
 
     def full(*_arguments):
         raise RuntimeError("no place is free")

@@ -47,7 +47,7 @@ def test_listings_import_nothing_heavy(site, arguments):
 
 
 def test_help_lists_every_command_without_plugins(command):
-    """The help names each command with one line about it, also where no command is given."""
+    """The help describes each command in one line; it is also printed if no command is given."""
     done = command("--help")
 
     assert done.status == 0
@@ -59,7 +59,7 @@ def test_help_lists_every_command_without_plugins(command):
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("name", _COMMANDS)
 def test_every_command_has_help_of_its_own(command, name, flag):
-    """Each command explains itself, by the short flag too."""
+    """Each command has help, with the short flag too."""
     done = command(name, flag)
 
     assert done.status == 0
@@ -68,7 +68,7 @@ def test_every_command_has_help_of_its_own(command, name, flag):
 
 @pytest.mark.slow
 def test_version_is_that_of_the_distribution(spawn):
-    """The version comes from the package metadata, for the module and the script alike."""
+    """``python -m wlk_core`` prints the version of the package metadata."""
     process = spawn("--version")
     out, err = process.communicate()
 
@@ -105,7 +105,7 @@ def test_a_shell_completes_what_is_typed(site, monkeypatch, capsys, line, values
 
 
 def test_a_shell_that_starts_is_told_what_it_lacks(monkeypatch, capsys):
-    """A bash that is too old has a line on standard error, a wrong instruction a status."""
+    """A bash that is too old is reported on standard error, a wrong instruction by a status."""
     monkeypatch.setattr("shutil.which", lambda _name: None)
     for instruction, status in (("bash_source", "0"), ("bash_sauce", "1")):
         monkeypatch.setenv("_WLK_CORE_COMPLETE", instruction)
@@ -115,7 +115,7 @@ def test_a_shell_that_starts_is_told_what_it_lacks(monkeypatch, capsys):
 
 
 def as_ours(error):
-    """Return the message of an error of this release of click in the style of ours."""
+    """Return the message of the installed release of click in the style of our messages."""
     message = error.format_message().rstrip(".")
     return message[:1].lower() + message[1:]
 
@@ -145,7 +145,7 @@ SLIP = click.exceptions.NoSuchCommand("transcrbe", possibilities=["transcribe"])
     ids=["command", "slip", "distribution", "option", "argument", "required"],
 )
 def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
-    """The message of click is one line, with the help to read."""
+    """The message of click is one line that ends with the command for help."""
     done = command(*arguments)
 
     assert done == (2, "", line)
@@ -154,7 +154,7 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
 @pytest.mark.parametrize(
     ("error", "line", "status"),
     [
-        (KeyboardInterrupt(), "interrupted; what was done by then is kept", 130),
+        (KeyboardInterrupt(), "interrupted; everything done so far is kept", 130),
         (
             ZeroDivisionError("a\nb"),
             "ZeroDivisionError: a b (a defect; get the traceback with WLK_TRACEBACK=1)",
@@ -179,7 +179,7 @@ def test_whatever_fails_is_one_line_and_a_status(command, monkeypatch, error, li
 
 @pytest.mark.parametrize(("error", "status"), [(BrokenPipeError(), 141), (OSError("full"), 1)])
 def test_help_that_cannot_be_written_is_a_status(command, monkeypatch, error, status):
-    """A reader that has left needs no line, a full disk has one."""
+    """A reader that has left needs no line, but a full disk does."""
 
     def fail(_text):
         raise error

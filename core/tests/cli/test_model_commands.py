@@ -24,7 +24,7 @@ CACHED = Model(
 
 
 def test_models_lists_every_backends_models(command):
-    """Each model is a line with its state; the default carries a star."""
+    """Each model is listed with its state; the default has a star."""
     assert [line.split() for line in command("models").out.splitlines()] == [
         ["BACKEND", "MODEL", "STATE", "SIZE", "LICENCE", "REPOSITORY"],
         ["toy", "digits*", "bundled"],
@@ -55,7 +55,7 @@ def test_pull_names_what_arrived(command, monkeypatch):
 
 
 def test_pull_of_a_bundled_model_has_nothing_to_do(command):
-    """A model that came with the plugin is not a failure."""
+    """Pulling a model that comes with the plugin is not a failure."""
     assert command("pull", "digits", "--backend", "toy").out == (
         "digits is bundled: nothing to pull\n"
     )
@@ -71,7 +71,7 @@ def cached(tmp_path):
 
 
 def test_rm_needs_consent(command, cached):
-    """Without a terminal to ask on, the line names the option; nothing is removed."""
+    """If there is no terminal to ask on, the line names the option; nothing is removed."""
     done = command("rm", "acme/base", "--backend", "toy")
 
     assert (done.status, done.out) == (1, "")
@@ -83,7 +83,7 @@ def test_rm_needs_consent(command, cached):
 
 
 def test_rm_with_yes_asks_nothing(command, cached):
-    """The option is the consent."""
+    """The option gives consent."""
     done = command("rm", "acme/base", "--backend", "toy", "--yes")
 
     assert (0, "removed acme/base: 0.3 MB are free again\n") == (done.status, done.out)
@@ -92,7 +92,7 @@ def test_rm_with_yes_asks_nothing(command, cached):
 
 @pytest.mark.parametrize(("answer", "is_kept"), [("y\n", False), ("n\n", True)])
 def test_rm_asks_on_a_terminal(command, cached, monkeypatch, answer, is_kept):
-    """On a terminal the question is asked, and the answer decides."""
+    """On a terminal the user is asked, and the answer decides."""
     terminal = StringIO(answer)
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdin", terminal)

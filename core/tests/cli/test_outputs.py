@@ -37,7 +37,7 @@ def test_without_output_everything_goes_to_standard_output():
     ],
 )
 def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style, planned):
-    """A directory, which is made, gets the name of the recording."""
+    """In a directory, which is created, the result has the name of the recording."""
     monkeypatch.chdir(tmp_path)
 
     assert plan_outputs(["a.wav"], output, style) == [(planned[0], Path(planned[1]))]
@@ -48,7 +48,7 @@ def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style
     [
         (["a", "b"], None, "srt", "several files as srt need a directory of their own: --output"),
         (["a", "b"], "-", "jsonl", "several files as jsonl need a directory of their own: --out"),
-        (["a"], "x.srt", "json", "x.srt is srt by its ending, but --format is json; leave"),
+        (["a"], "x.srt", "json", "x.srt has the extension of srt, but --format is json; leave"),
         (["x/a.wav", "y/a.mp3"], ".", "srt", "two recordings are called a; transcribe each wi"),
         (["a.wav"], "a.wav", "text", "--output a.wav would overwrite the recording a.wav"),
         (["a", "b"], "a.wav", None, "expected a directory for several results, got a.wav"),
@@ -59,7 +59,7 @@ def test_the_ending_of_a_file_is_its_format(tmp_path, monkeypatch, output, style
 def test_formats_and_files_that_do_not_fit_are_refused(  # noqa: PLR0917 -- fixtures
     tmp_path, monkeypatch, files, output, style, message
 ):
-    """Nobody finds plain text in a subtitle file, and nothing is overwritten."""
+    """No subtitle file gets plain text, and no recording is overwritten."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.wav").touch()
 
@@ -68,7 +68,7 @@ def test_formats_and_files_that_do_not_fit_are_refused(  # noqa: PLR0917 -- fixt
 
 
 def test_several_files_go_into_a_directory_that_is_made(tmp_path):
-    """With several recordings the directory is created."""
+    """The directory for the results of several recordings is created."""
     target = tmp_path / "new" / "out"
 
     assert names(["x/a.wav", "b.mp3", "-"], target) == ["a.srt", "b.srt", "stdin.srt"]
@@ -76,7 +76,7 @@ def test_several_files_go_into_a_directory_that_is_made(tmp_path):
 
 
 def test_a_file_begins_with_its_first_text(tmp_path):
-    """What it held before stays until there are words, or until there are certainly none."""
+    """Its old content is kept until there are words, or until there will certainly be none."""
     path = tmp_path / "x.txt"
     output = Output(Text(), LiveView(), path)
     path.write_text("old")
@@ -92,7 +92,7 @@ def test_a_file_begins_with_its_first_text(tmp_path):
 
 
 def test_a_file_with_content_is_replaced_only_if_forced(tmp_path):
-    """Subtitles that a person has corrected are not lost to a second run; an empty file may be."""
+    """A second run does not overwrite corrected subtitles, but it replaces an empty file."""
     for name in ("a.srt", "b.srt"):
         (tmp_path / name).write_text("mine")
     (tmp_path / "c.srt").touch()
@@ -104,7 +104,7 @@ def test_a_file_with_content_is_replaced_only_if_forced(tmp_path):
 
 
 def test_a_recording_among_several_is_not_overwritten(tmp_path):
-    """The result of one recording never replaces another recording, not even when forced."""
+    """The result of one recording never replaces another recording, even if forced."""
     (tmp_path / "a.txt").write_text("sound")
     other = tmp_path / "other.mka"
     other.hardlink_to(tmp_path / "a.txt")
@@ -121,7 +121,7 @@ FULL = pytest.param(
 
 @pytest.mark.parametrize(("path", "reason"), [("notes/x.txt", "Not a directory"), FULL])
 def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, reason):
-    """The error names the file and the reason; finish() after it does not raise again."""
+    """The error names the file and the reason; a later finish() does not raise again."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").touch()
     output = Output(Text(), LiveView(), Path(path))
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, path, rea
 
 @pytest.mark.parametrize(("style", "count"), [("text", 2), ("srt", 1)])
 def test_an_utterance_ends_a_line_of_text_alone(style, count):
-    """Captions are those of the tokens, as in Python, because a subtitle may last over a pause."""
+    """Captions depend on the tokens only, as in Python, because a subtitle can span a pause."""
     form = new_format(style, has_speakers=False, has_translations=False, in_lines=True)
     words = [ASRToken(0.0, 1.0, " one"), ASRToken(1.2, 2.0, " two")]
     events = [Commit((words[0],), 1.0), Endpoint(1.0, "silence", 1.2), Commit((words[1],), 2.0)]

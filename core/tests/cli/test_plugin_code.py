@@ -1,4 +1,4 @@
-"""Code of plugins in commands: their own commands, what they print, and what they raise."""
+"""Plugins on the command line: the commands they add, what they print, and what they raise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def install(site):
 
 
 def test_a_command_of_a_plugin_runs_as_one_of_ours(install, command):
-    """Its output, its status and its messages are those of the command line."""
+    """Its output, status and error messages look like those of any other command."""
     install()
 
     assert (0, "hello you\n", "") == command("greet", "you")
@@ -48,7 +48,7 @@ def test_a_command_of_a_plugin_runs_as_one_of_ours(install, command):
 
 
 def test_the_help_has_its_line_and_imports_nothing(install, command):
-    """Its entry point names it, and the summary of the distribution is its line."""
+    """The entry point gives its name, and the distribution's summary describes it."""
     install("raise AssertionError('the plugin was imported')")
 
     assert "wlk-greet 0.1.0  ok  command.greet" in command("plugins").out
@@ -59,7 +59,7 @@ def test_the_help_has_its_line_and_imports_nothing(install, command):
 
 
 def test_the_help_leaves_out_what_other_distributions_declare(tmp_path, monkeypatch, command):
-    """Entry points of other groups may have such names, and metadata may be damaged."""
+    """Entry points of other groups can have such names, and metadata can be damaged."""
     for name, content in (("other", b"[sphinx.builders]\ncommand.foo = a:b\n"), ("bad", b"\xff")):
         folder = tmp_path / f"{name}-1.0.dist-info"
         folder.mkdir()
@@ -97,7 +97,7 @@ def test_a_broken_command_is_one_line_and_the_help_goes_on(install, command, cod
 
 
 def test_two_distributions_with_one_command_are_an_error_when_it_is_used(install, command):
-    """Neither is chosen in silence."""
+    """Neither is chosen silently."""
     install()
     install(distribution="wlk-other")
 
@@ -107,7 +107,7 @@ def test_two_distributions_with_one_command_are_an_error_when_it_is_used(install
 
 
 def test_a_plugin_cannot_replace_a_command_of_the_core(install, command):
-    """The command of the core is used."""
+    """The command of the core wins."""
     install(GREETING.replace("greet(", "demo("), point="command.demo")
 
     assert "wlk-core demo" in command("demo", "--help").out
@@ -115,7 +115,7 @@ def test_a_plugin_cannot_replace_a_command_of_the_core(install, command):
 
 
 def noisy(site, folder="wlk_toy_plugin.py"):
-    """Let the plugin and the engine of the site print."""
+    """Make the plugin and the engine of the site print."""
     for name in (folder, "toy_engine.py"):
         path = site.folder / name
         code = path.read_text()
@@ -141,7 +141,7 @@ def test_prints_of_a_plugin_are_no_results(site, command, recording):
 
 @pytest.mark.slow
 def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recording):
-    """Libraries in C and programs that a plugin starts know nothing of Python's streams."""
+    """C libraries, and programs that a plugin starts, bypass Python's streams."""
     path = site.folder / "toy_engine.py"
     code = path.read_text().replace(
         "        del prompt\n", "        import os\n        os.write(1, b'in C\\n')\n"
@@ -157,7 +157,7 @@ def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recor
 
 @pytest.fixture
 def faults(site):
-    """Install plugins, each with a wrong type in another field; return their faults."""
+    """Install plugins that each have a wrong type in a different field; return their faults."""
     found = []
     for made, code in ODD.items():
         for field in attrs.fields(made):
@@ -175,7 +175,7 @@ def faults(site):
     ids=" ".join,
 )
 def test_plugins_that_fail_end_no_listing(faults, command, arguments):
-    """The other backends are listed, and each plugin with its fault."""
+    """The other backends are listed, and each broken plugin with its fault."""
     done = command(*arguments)
 
     assert "toy" in done.out
@@ -204,7 +204,7 @@ def test_a_plugin_that_fails_is_one_line_where_it_is_named(site, command, argume
 
 
 def test_an_error_of_a_loader_names_its_plugin(site, command, recording):
-    """A defect of a plugin is not taken for one of the program."""
+    """A defect in a plugin is not mistaken for a defect in wlk-core."""
     path = site.folder / "toy_engine.py"
     path.write_text(path.read_text().replace(
         'if model != "digits":', 'raise RuntimeError("damaged")\n    if model != "digits":'

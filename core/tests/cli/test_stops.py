@@ -1,4 +1,4 @@
-"""Signals that arrive at the worst moments of a transcription; each is raised at a known point."""
+"""Signals at the worst moments of a transcription, raised at known points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handlers(own_signals):
 
 
 def words_of(style, text):
-    """Return the words in a result, which is parsed as strictly as the format allows."""
+    """Return the words of a result, parsed as strictly as the format allows."""
     if style == "text":
         return text.split()
     if style == "json":
@@ -41,7 +41,7 @@ def words_of(style, text):
 
 @pytest.fixture
 def committed(toy_engine, monkeypatch):
-    """Return the list of words that the processors have committed by now."""
+    """Return a list that grows with the words that processors commit."""
     words = []
     load = toy_engine.load
 
@@ -71,7 +71,7 @@ def committed(toy_engine, monkeypatch):
 
 
 def in_the_engine(toy_engine, monkeypatch, number, count):
-    """Let a signal come while the engine decodes for the *count*-th time."""
+    """Raise a signal during the *count*-th engine call."""
     transcribe = toy_engine.Engine.transcribe
     calls = []
 
@@ -85,7 +85,7 @@ def in_the_engine(toy_engine, monkeypatch, number, count):
 
 
 def in_the_output(toy_engine, monkeypatch, number, count):
-    """Let a signal come while text is written for the *count*-th time."""
+    """Raise a signal during the *count*-th write of text."""
     write = Output.write
     calls = []
 
@@ -112,7 +112,7 @@ def test_everything_committed_is_in_a_valid_file(
     *, command, recording, tmp_path, toy_engine, monkeypatch, committed, style, number,
     interrupt, count,
 ):  # fmt: skip
-    """A signal in an engine call or in a write loses no word that a processor has committed."""
+    """A signal during an engine call or a write loses no committed word."""
     interrupt(toy_engine, monkeypatch, number, count)
     target = tmp_path / "out"
     path = recording("a.wav", *RECORDING)
@@ -134,7 +134,7 @@ def test_everything_committed_is_in_a_valid_file(
 def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
     command, recording, toy_engine, monkeypatch
 ):
-    """A loader that catches everything does not keep the program from stopping."""
+    """A loader that catches everything cannot keep the program from stopping."""
     load = toy_engine.load
 
     def stubborn(spec, model):
@@ -145,7 +145,7 @@ def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
     monkeypatch.setattr(toy_engine, "load", stubborn)
 
     assert command("transcribe", "--no-vad", recording("a.wav", 1)) == (
-        143, "", "wlk-core: interrupted; what was done by then is kept\n",
+        143, "", "wlk-core: interrupted; everything done so far is kept\n",
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def test_a_signal_raises_at_once_where_nothing_is_held():
 
 
 def test_a_held_signal_raises_when_the_text_is_written():
-    """The first signal counts; others while the text is held change nothing."""
+    """The first signal counts; others that come while signals are held change nothing."""
     STOPS.hold()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.raise_signal(number)
@@ -166,11 +166,11 @@ def test_a_held_signal_raises_when_the_text_is_written():
     with pytest.raises(Stopped) as caught:
         STOPS.release()
     assert str(caught.value) == "stopped by SIGTERM"
-    assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL  # it ends what hangs
+    assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL  # it kills a run that hangs
 
 
 def test_a_hold_that_takes_too_long_is_given_up():
-    """A server that never answers does not keep the text from its file until it is too late."""
+    """A server that never answers does not delay writing the text until it is too late."""
     held = Stops()
     held.hold()
     held._give_up(signal.SIGALRM, None)
@@ -182,7 +182,7 @@ def test_a_hold_that_takes_too_long_is_given_up():
 
 
 def test_a_signal_that_is_ignored_stays_ignored():
-    """Programs that nohup starts ignore the terminal that closes."""
+    """Programs started with nohup ignore a closing terminal."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     STOPS.install()

@@ -1,4 +1,4 @@
-"""The live view, tables, and characters that a terminal obeys, which become escapes."""
+"""The live view, tables, and the escaping of terminal control characters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 
 @given(st.text())
 def test_nothing_active_is_left_and_all_else_stays(text):
-    """Scripts of all languages are shown as they are, joiners and wide spaces included."""
+    """All scripts are shown unchanged, including joiners and wide spaces."""
     assert not ACTIVE.search(printable(text))
     assert not ACTIVE.search(plain(text))
     if not ACTIVE.search(text):
@@ -34,13 +34,13 @@ def test_nothing_active_is_left_and_all_else_stays(text):
     "text", ["a\u200db", "\u0645\u06cc\u200c\u062e", "東京\u3000駅", "a\u00a0b", "👩\u200d🔬"]
 )
 def test_text_of_people_is_not_escaped(text):
-    """Joiners, wide and fixed spaces are letters' business."""
+    """Joiners and wide or non-breaking spaces are part of written language."""
     assert plain(text) == text
 
 
 @pytest.mark.parametrize("style", ["text", "json", "jsonl", "srt", "vtt"])
 def test_recognised_words_steer_no_terminal(command, recording, toy_engine, monkeypatch, style):
-    """A server may put anything into a word; each format shows it, and JSON keeps it."""
+    """A server can put anything into a word; every format escapes it, and JSON preserves it."""
     monkeypatch.setattr(toy_engine, "WORDS", (f" {EVIL}",) * 10)
 
     out = command("transcribe", "--no-vad", recording("a.wav", 1), "--format", style).out
@@ -52,7 +52,7 @@ def test_recognised_words_steer_no_terminal(command, recording, toy_engine, monk
 
 
 def test_captions_show_what_a_speaker_is_called():
-    """The name of a speaker comes from outside too."""
+    """Control characters in the name of a speaker are escaped too."""
     segment = Segment(0.0, 1.0, EVIL, EVIL)
 
     for cue in (srt_cue(1, segment), vtt_cue(1, segment)):
@@ -60,7 +60,7 @@ def test_captions_show_what_a_speaker_is_called():
 
 
 def test_the_live_view_shows_words_and_names(monkeypatch, capsys):
-    """Text on its way is drawn with escapes."""
+    """Control characters in live text are escaped."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "300")
     view = LiveView()
@@ -76,7 +76,7 @@ def test_the_live_view_shows_words_and_names(monkeypatch, capsys):
 
 
 def test_a_line_that_is_complete_leaves_the_live_view(monkeypatch, capsys):
-    """At the end of an utterance standard output has it."""
+    """At the end of an utterance its text has been written to standard output."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     view = LiveView()
     view.begin("a.wav", None)
@@ -89,7 +89,7 @@ def test_a_line_that_is_complete_leaves_the_live_view(monkeypatch, capsys):
 
 
 def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
-    """An empty column takes no room; a long last cell stays in its column, line breaks too."""
+    """An empty column is dropped; a long last cell wraps within its column."""
     monkeypatch.setenv("COLUMNS", "30")
 
     assert not ACTIVE.search(table([(EVIL, "a\nb")]))
@@ -100,7 +100,7 @@ def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
 
 
 def test_warnings_of_this_project_are_printed_and_those_of_libraries_are_not(monkeypatch, capsys):
-    """A slow device is worth a line; what libraries and servers sent is shown with escapes."""
+    """Only warnings of wlk packages are printed, with control characters escaped."""
     monkeypatch.setattr(logging.root, "handlers", [])
     registry_of(click.Context(main, info_name="wlk-toy"))
     for name in ("wlk_toy", "other"):
@@ -110,7 +110,7 @@ def test_warnings_of_this_project_are_printed_and_those_of_libraries_are_not(mon
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal(capsys):
-    """Progress is for terminals."""
+    """Progress is shown only on a terminal."""
     LiveView().draw("a.wav")
 
     assert ("", "") == capsys.readouterr()
@@ -119,7 +119,7 @@ def test_nothing_is_drawn_where_there_is_no_terminal(capsys):
 def test_the_live_view_shows_position_committed_text_and_hypothesis(
     transcribe, recording, monkeypatch
 ):
-    """On a terminal the clock and the newest words are drawn, in one line that is cleared."""
+    """A terminal shows the clock and the newest words in one line, which is cleared at the end."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)

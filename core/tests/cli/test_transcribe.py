@@ -1,4 +1,4 @@
-"""What `transcribe` writes in each format, refuses, keeps and reports, and how it ends."""
+"""What `transcribe` writes in each format, what it refuses and reports, and how it ends."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_words_go_to_standard_output(transcribe, recording):
 
 
 def test_a_line_is_a_caption(transcribe, save, spoken):
-    """A pause begins a new line."""
+    """A pause starts a new line."""
     path = save("a.wav", spoken(1, 2), np.zeros(32000), spoken(3))
 
     assert transcribe(path).out == "one two\nthree\n"
 
 
 def test_silence_gives_no_text(transcribe, save):
-    """A recording without speech is not a failure, and one line tells it from a defect."""
+    """A recording without speech is not a failure; one line says that there are no words."""
     path = save("a.wav", np.zeros(16000))
     line = f"wlk-core: {path}: no words were recognised by model digits\n"
 
@@ -37,7 +37,7 @@ def test_silence_gives_no_text(transcribe, save):
 
 
 def test_json_has_exactly_the_pinned_fields(transcribe, recording):
-    """The object of one file is what scripts rely on."""
+    """Scripts rely on the object of one file."""
     path = recording("a.wav", 1, 2)
     done = transcribe(path, "--format", "json", "--language", "en")
 
@@ -85,7 +85,7 @@ def test_the_language_is_the_detected_one(transcribe, recording, language):
 
 
 def test_json_lines_are_events_as_they_happen(transcribe, recording):
-    """Each line is an event with its audio time; the last one is the end."""
+    """Each line is an event with its audio time; the last is "end"."""
     done = transcribe(recording("a.wav", 1, 2, 3, 4, 5, 6, 7, 8), "--format", "jsonl")
 
     events = [json.loads(line) for line in done.out.splitlines()]
@@ -105,7 +105,7 @@ def test_json_lines_are_events_as_they_happen(transcribe, recording):
 
 @pytest.mark.usefixtures("loud_is_speech")
 def test_pauses_are_silences(command, save, spoken):
-    """With the voice detector, pauses are left out, reported and clocked."""
+    """With the voice detector, pauses are left out and reported, and the clock counts them."""
     path = save("a.wav", spoken(1, 2), np.zeros(64000), spoken(3))
 
     result = json.loads(command("transcribe", path, "--format", "json").out)
@@ -118,7 +118,7 @@ def test_pauses_are_silences(command, save, spoken):
 
 
 def test_subtitles(transcribe, recording):
-    """A recording becomes numbered cues, or WebVTT cues below their header."""
+    """A recording becomes numbered cues, or WebVTT cues below a header."""
     path = recording("a.wav", 1, 2)
 
     assert transcribe(path, "--format", "srt").out == (
@@ -141,7 +141,7 @@ def test_output_holds_what_standard_output_would(transcribe, recording, tmp_path
 
 
 def without_clock(text):
-    """Drop the figures that depend on how fast this machine is."""
+    """Drop the numbers that depend on the speed of this machine."""
     drop = ("busy_seconds", "wall_seconds")
     return [line for line in text.split(",") if not any(name in line for name in drop)]
 
@@ -157,7 +157,7 @@ def without_clock(text):
     ids=["missing", "empty", "no audio", "playlist"],
 )
 def test_one_bad_file_does_not_stop_the_others(transcribe, recording, tmp_path, name, content):
-    """A file that cannot be read is one line and status 1; the rest is transcribed."""
+    """A file that cannot be read is reported in one line with status 1; the rest is transcribed."""
     bad = tmp_path / name
     if content is not None:
         bad.write_bytes(content)
@@ -171,7 +171,7 @@ def test_one_bad_file_does_not_stop_the_others(transcribe, recording, tmp_path, 
 
 
 def test_without_a_readable_file_no_model_is_loaded(transcribe, tmp_path):
-    """Files are opened first: nothing is loaded or fetched for nothing."""
+    """Files are opened first, so that no model is loaded or fetched in vain."""
     done = transcribe(tmp_path / "missing.wav", "--model", "no/such-model", "--offline")
 
     assert done.status == 1
@@ -181,7 +181,7 @@ def test_without_a_readable_file_no_model_is_loaded(transcribe, tmp_path):
 
 @pytest.mark.parametrize("style", SUFFIXES)
 def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
-    """A recording that turns bad gives all the words before that, in valid form."""
+    """A damaged recording gives all the words before the damage, in a valid file."""
     path = save("a.wav", spoken(1, 2, 3, 4, 5, 6), np.full(16000, np.nan))
 
     done = transcribe(path, "--format", style)
@@ -197,7 +197,7 @@ def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
 
 
 def test_several_files_as_json_are_an_array(transcribe, recording, save, spoken):
-    """The words of a bad file before its end are an object like the others; none is no object."""
+    """A damaged file is an object with the words before the damage; without words it has none."""
     bad = save("bad.wav", spoken(1, 2, 3), np.full(99, np.nan))
     worse = save("worse.wav", np.full(99, np.nan))
 
@@ -210,7 +210,7 @@ def test_several_files_as_json_are_an_array(transcribe, recording, save, spoken)
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Let Ctrl-C arrive where the sound of a recording ends."""
+    """Raise KeyboardInterrupt at the end of the sound of a recording."""
     decode = audio.decode_file
 
     def stop(path):
@@ -222,14 +222,14 @@ def interrupted(monkeypatch):
 
 @pytest.mark.usefixtures("interrupted")
 def test_an_interrupted_array_is_valid(transcribe, recording):
-    """Ctrl-C in the first of two files closes the array."""
+    """Ctrl-C during the first of two files still closes the array."""
     done = transcribe(recording("a.wav", *range(10)), recording("b.wav", 1), "--format", "json")
 
     assert len(json.loads(done.out)) == 1
 
 
 def test_an_engine_that_fails_for_good_is_one_line(transcribe, recording, toy_engine, monkeypatch):
-    """An engine failure is named with its file, and the other files are tried."""
+    """An engine failure is reported with the file, and the other files are still tried."""
 
     def broken(*_arguments, **_options):
         raise RuntimeError("out of memory")
@@ -247,7 +247,7 @@ def test_an_engine_that_fails_for_good_is_one_line(transcribe, recording, toy_en
 def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(
     transcribe, recording, toy_engine, monkeypatch
 ):
-    """As with a server that is full for a moment: the file has its line, and the next is tried."""
+    """A server can be full for a moment: the file is reported, and the next one is tried."""
     answers = iter([RuntimeError("no place is free")])
     open_stream = toy_engine.open_stream
 
@@ -284,7 +284,7 @@ def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_a_wrong_choice_is_one_line(transcribe, recording, arguments, text, status):
-    """What cannot be done is refused before anything is decoded, naming the choices."""
+    """An invalid choice is refused before anything is decoded, and the valid ones are named."""
     done = transcribe(recording("a.wav", 1), *arguments)
 
     assert (done.status, done.out) == (status, "")
@@ -293,7 +293,7 @@ def test_a_wrong_choice_is_one_line(transcribe, recording, arguments, text, stat
 
 
 def test_offline_forbids_the_network_to_everything_below(transcribe, recording):
-    """--offline sets the variable that the hub's library and the frameworks read."""
+    """--offline sets the variable that huggingface_hub and the frameworks read."""
     transcribe(recording("a.wav", 1), "--offline")
 
     assert os.environ["HF_HUB_OFFLINE"] == "1"
@@ -306,9 +306,9 @@ def test_offline_forbids_the_network_to_everything_below(transcribe, recording):
 )
 def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, name, status):
     """
-    A process that reads a pipe prints what was committed and ends on Ctrl-C, and on a stop.
+    A process that reads a pipe prints what was committed when Ctrl-C or another signal ends it.
 
-    Ctrl-C ends it as a signal does, which is 130 in a shell and ends a loop there.
+    After Ctrl-C it kills itself with SIGINT, which a shell reports as 130 and which ends its loops.
     """
     process = spawn("transcribe", "-", "--no-vad", "--backend", "toy", bufsize=0)
     process.stdin.write(wav(spoken(*range(10), *range(10))))
@@ -318,12 +318,12 @@ def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, name, stat
 
     assert first == b"zero"
     assert process.returncode == status
-    assert err.strip() == b"wlk-core: interrupted; what was done by then is kept"
+    assert err.strip() == b"wlk-core: interrupted; everything done so far is kept"
 
 
 @pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(spawn, recording):
-    """A reader that closes the pipe early is not an error worth a line; the status is SIGPIPE's."""
+    """If the reader closes the pipe early, no line is printed; the status is that of SIGPIPE."""
     paths = [recording(f"{number}.wav", *range(10)) for number in range(3)]
     process = spawn("transcribe", *paths, "--no-vad", "--backend", "toy", "--format", "text")
     process.stdout.close()

@@ -65,7 +65,7 @@ class Upper:
 
 @pytest.fixture(autouse=True)
 def opened(site):
-    """Install the translator; return its model, options and object for each that was opened."""
+    """Install the translator; return the model, options and object of each one that is opened."""
     site.install("wlk-upper", ["upper"], TRANSLATOR)
     found = importlib.import_module("wlk_upper_plugin").opened
     found.clear()
@@ -94,12 +94,12 @@ def talk(save, spoken):
     ],
 )
 def test_captions_have_two_languages(style, expected, transcribe, talk):
-    """A translation stands below the caption in which it begins."""
+    """A translation is written below the caption in which it begins."""
     assert (0, expected, "") == transcribe(talk, "--format", style, *TALK)
 
 
 def test_json_has_the_translations_and_their_captions(transcribe, talk):
-    """Those with their times and their language."""
+    """Translations have times and a language, and segments have their translations."""
     found = json.loads(transcribe(talk, "--format", "json", *TALK).out)
 
     assert [{"start": 0.08, "end": 0.8, "text": "ONE TWO", "language": "de"}] == found[
@@ -109,7 +109,7 @@ def test_json_has_the_translations_and_their_captions(transcribe, talk):
 
 
 def test_json_lines_have_them_as_they_come(transcribe, talk):
-    """After the commit of the last word."""
+    """A translation comes after the commit of its last word."""
     lines = [
         json.loads(line)
         for line in transcribe(talk, "--format", "jsonl", *TALK).out.split("\n")
@@ -122,7 +122,7 @@ def test_json_lines_have_them_as_they_come(transcribe, talk):
 
 
 def test_a_microphone_is_translated_in_every_file(listen, microphone, spoken, tmp_path, opened):
-    """On the screen too, and the translator is closed in the end."""
+    """Standard output has the translation too, and the translator is closed at the end."""
     microphone(partition(spoken(1, 2, 3), 0.05))
     paths = [tmp_path / f"talk{suffix}" for suffix in (".txt", ".srt", ".json")]
     saves = [argument for path in paths for argument in ("--save", path)]
@@ -144,7 +144,7 @@ def test_a_microphone_is_translated_in_every_file(listen, microphone, spoken, tm
 
 
 def test_a_translation_waits_for_its_caption():
-    """The caption ends with its utterance at the latest."""
+    """It is written when the caption ends, at the latest at the end of the utterance."""
     form = new_format("text", has_speakers=False, has_translations=True)
     events = [
         Commit((ASRToken(0.0, 1.0, " one"),), 1.0),
@@ -157,7 +157,7 @@ def test_a_translation_waits_for_its_caption():
 
 @pytest.mark.parametrize("name", ["transcribe", "listen"])
 def test_a_failing_translator_costs_no_word(name, command, microphone, spoken, talk):
-    """It is one line, and the translations alone are missing."""
+    """The failure is one line, and only the translations are missing."""
     microphone(partition(spoken(1, 2, 3), 0.05))
     files = [talk] if name == "transcribe" else []
     done = command(name, "--no-vad", *files, *TALK, "--translator-option", "mark=fail")
@@ -172,14 +172,14 @@ def test_a_failing_translator_costs_no_word(name, command, microphone, spoken, t
     ("arguments", "status", "message"),
     [
         (["--translator", "upper"], 2, "a translator needs a language: --translate-to LANG"),
-        ([*TALK, "--task", "translate"], 2, "--translate-to exclude each other"),
+        ([*TALK, "--task", "translate"], 2, "--translate-to cannot be used together"),
         ([*TALK, "--translator-option", "mark"], 2, "expected an option as KEY=VALUE"),
         ([*TALK, "--translator-option", "size=1"], 2, "size"),
         (["--translate-to", "de"], 1, "no translator called 'opus-mt'.*pip install wlk-translate"),
     ],
 )
 def test_a_wrong_choice_is_one_line(arguments, status, message, transcribe, talk):
-    """Before a model is loaded."""
+    """It is refused before a model is loaded."""
     done = transcribe(talk, *arguments)
 
     assert status == done.status
@@ -189,7 +189,7 @@ def test_a_wrong_choice_is_one_line(arguments, status, message, transcribe, talk
 
 @pytest.mark.parametrize("arguments", [["backends"], ["doctor", "--fast"]])
 def test_annotators_are_listed_below_the_backends(arguments, command):
-    """With their kind and their state."""
+    """Annotators are listed with their kind and state."""
     lines = command(*arguments).out.splitlines()
 
     assert "ANNOTATOR  KIND        STATE      SUMMARY" in lines
@@ -197,7 +197,7 @@ def test_annotators_are_listed_below_the_backends(arguments, command):
 
 
 def test_an_annotator_is_described_with_its_options(command):
-    """`backends NAME` prints a translator as a page or, with --json, as a table."""
+    """`backends NAME` prints a translator as a page or, with --json, as a JSON object."""
     page = command("backends", "upper").out
     described = json.loads(command("backends", "upper", "--json").out)
 

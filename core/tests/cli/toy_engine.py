@@ -1,4 +1,4 @@
-"""A backend without a model: token i of coded audio is the i-th digit, counted from zero."""
+"""A backend without a model: token n of coded audio is the digit n - 1."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load(spec, model):
 
 
 def open_stream(engine, config, calls):
-    """Return what makes a recognizer; every policy is LocalAgreement here."""
+    """Return a factory of recognizers; every policy is LocalAgreement here."""
     return partial(
         LocalAgreementRecognizer,
         calls.wrap(engine.transcribe),

@@ -14,7 +14,7 @@ from wlk_core.frameworks.ctranslate2 import choose_compute_type, choose_device
 def test_a_device_is_the_one_named_or_a_gpu(
     monkeypatch: pytest.MonkeyPatch, name: str, gpus: int, device: str
 ) -> None:
-    """A GPU comes before the CPU."""
+    """With auto, a GPU is preferred to the CPU."""
     monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: gpus)
 
     assert device == choose_device(name)
@@ -34,7 +34,7 @@ def test_a_device_is_the_one_named_or_a_gpu(
 def test_the_arithmetic_is_named_or_declared_or_suits_the_processor(
     monkeypatch: pytest.MonkeyPatch, machine: str, name: str, declared: str | None, expected: str
 ) -> None:
-    """A declared one that the processor lacks is passed over; int8 was measured on x86 alone."""
+    """A declared type that the processor lacks is not used; int8 was measured only on x86."""
     types = {"int8", "int16", "float32"}
     monkeypatch.setattr("ctranslate2.get_supported_compute_types", lambda _device: types)
     monkeypatch.setattr("platform.machine", lambda: machine)

@@ -1,4 +1,4 @@
-"""Attention of rows in one pass equals that of each row alone, and caches in a pool are values."""
+"""Attention in a batch equals that of each row alone, and caches in a pool are immutable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WINDOWS = st.sampled_from([2, 40, 1 << 40])
 
 
 def new_pool(window):
-    """Return a pool of a layer."""
+    """Return a pool for one layer."""
     return KVPool(
         layers=1,
         heads=HEADS,
@@ -46,7 +46,7 @@ class Branch:
 
 
 def extend(pool, branches, counts, generator):
-    """Attend to new positions of the caches in one pass; return the new branches."""
+    """Extend the caches by new positions in one pass; return the new branches."""
     attention = AttentionPass.of(pool, [branch.cache for branch in branches], counts)
     new = torch.randn(3, sum(counts), HEADS, SIZE, generator=generator)
     mixed = attention.mix(0, *new, scale=SCALE).split(counts)
@@ -72,7 +72,7 @@ def attended(history, window):
 
 @given(WINDOWS, st.integers(0, 2**32), st.lists(st.integers(0, 5), min_size=1, max_size=30))
 def test_any_branches_of_any_caches_keep_their_values(window, seed, actions):
-    """Repeated, forked, truncated and dropped calls leave every other cache as it is."""
+    """Repeating, forking, truncating or dropping a call leaves every other cache unchanged."""
     chance, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     pool = new_pool(window)
     branches = [Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE))]
@@ -98,7 +98,7 @@ def test_any_branches_of_any_caches_keep_their_values(window, seed, actions):
 
 
 def test_places_are_used_again():
-    """A stream that goes on for ever has the places of its window, and gives back the others."""
+    """An endless stream holds only the places of its window and gives back all others."""
     generator, window = torch.Generator().manual_seed(1), 40
     pool = new_pool(window)
     branch = Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE))
@@ -113,7 +113,7 @@ def test_places_are_used_again():
 
 
 def test_no_row_reads_what_another_one_left():
-    """Not even NaN in places that are used again; `extend` compares each row with it alone."""
+    """Not even NaN is read in reused places; `extend` compares each row with the row alone."""
     pool, generator = new_pool(40), torch.Generator().manual_seed(1)
     empty = [Branch(pool.new_cache(), torch.zeros(3, 0, HEADS, SIZE)) for _ in range(3)]
     left = AttentionPass.of(pool, [branch.cache for branch in empty], [80, 80, 80])

@@ -7,7 +7,7 @@ from wlk_core.frameworks.memory import require_memory
 
 
 def require(available: int | None) -> None:
-    """Require 16 GB where *available* bytes are."""
+    """Require 16 GB of *available* bytes."""
     require_memory(
         "mini", needed=16 * 10**9, available=available, device="cuda", remedy="use a small one"
     )
@@ -15,7 +15,7 @@ def require(available: int | None) -> None:
 
 @pytest.mark.parametrize("available", [None, 16 * 10**9, 2**60])
 def test_a_model_that_fits_is_let_through(available: int | None) -> None:
-    """Equal is enough, and so is memory that the system does not report."""
+    """Exactly enough memory passes, and so does memory that the system does not report."""
     require(available)
 
 
@@ -23,7 +23,7 @@ def test_a_model_that_fits_is_let_through(available: int | None) -> None:
 def test_a_model_that_does_not_fit_makes_the_backend_unavailable(
     available: int, shown: str
 ) -> None:
-    """A byte less is refused; the message has the model, both sizes, the device and the remedy."""
+    """One byte less is refused; the message has the model, both sizes, the device and remedy."""
     with pytest.raises(BackendUnavailable) as caught:
         require(available)
 

@@ -22,14 +22,14 @@ def stream() -> Any:
 
 
 def test_all_callers_share_one_stream_of_a_device() -> None:
-    """The CPU is no GPU, and auto is the default device of MLX."""
+    """The stream knows its kind of device, and auto is the default device of MLX."""
     assert stream() is stream()
     assert ("cpu", False) == (stream().device, stream().is_gpu)
     assert mx.default_device().type.name == shared_stream("auto", install_hint=HINT).device
 
 
 def test_any_thread_can_use_what_another_one_computed() -> None:
-    """Arrays pass between threads, because all of them evaluate on one stream."""
+    """Arrays can be passed between threads, because all threads evaluate on one stream."""
 
     def double(array: Any) -> Any:
         with stream().acquire():
@@ -61,7 +61,7 @@ def test_threads_do_not_overlap() -> None:
         with stream().acquire():
             future = pool.submit(second)
             assert waiting.wait(120)
-            held.wait(0.05)  # time in which a stream without a lock would be taken
+            held.wait(0.05)  # in this time the thread would take a stream without a lock
             order.append("first")
         future.result(120)
 
@@ -69,7 +69,7 @@ def test_threads_do_not_overlap() -> None:
 
 
 def test_a_missing_gpu_makes_the_backend_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has the hint that the plugin gave."""
+    """The message includes the hint of the plugin."""
     monkeypatch.setattr(mx, "is_available", lambda _device: False)
 
     with pytest.raises(BackendUnavailable, match=r"no device gpu here: .*wlk-toy\[mlx-cuda\]"):
@@ -87,7 +87,7 @@ def test_an_mlx_that_computes_nothing_makes_the_backend_unavailable(
     monkeypatch.setattr(mx, "eval", fail)
     mlx._stream_of.cache_clear()
 
-    with pytest.raises(BackendUnavailable, match="computes nothing on its device cpu: no back end"):
+    with pytest.raises(BackendUnavailable, match="cannot compute on its device cpu: no back end"):
         stream()
 
 

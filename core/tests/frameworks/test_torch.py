@@ -18,7 +18,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that pretends which accelerators are here."""
+    """Return a function that makes torch report the given accelerators."""
 
     def pretend(*, cuda: Any = False, mps: Any = False) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
@@ -48,7 +48,7 @@ def test_a_device_is_the_one_named_or_the_fastest_here(
 def test_cudnn_attention_is_off_on_cuda(
     present: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would plan anew for each length of a growing stream."""
+    """It would make a new plan for each length of a growing stream."""
     calls: list[bool] = []
     monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", calls.append)
     present(cuda=True)
@@ -99,6 +99,6 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
 def test_a_processor_with_instructions_for_bfloat16_computes_in_it(
     monkeypatch: pytest.MonkeyPatch, features: dict[str, bool], expected: Any
 ) -> None:
-    """Other processors would convert the numbers of each product."""
+    """Other processors would convert bfloat16 for each product."""
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: features, raising=False)
     assert choose_dtype("auto", device=CPU) == expected

@@ -1,4 +1,4 @@
-"""A stream over an engine that reads coded audio, and a detector that fits it."""
+"""Sessions over an engine that reads coded audio, and a speech detector for such audio."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def detector():
 
 @pytest.fixture
 def talk(speech):
-    """Return two utterances of ten seconds after, between and before pauses."""
+    """Return two utterances of ten seconds, with pauses before, between and after them."""
     return np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of sessions read from their events, and a backend of one stream."""
+"""Helpers that read the events of a session, and a backend with a single stream."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stepped(session):
 
 
 class BackendOf:
-    """A backend of a single stream, the one given or the one that a function opens."""
+    """A backend with a single stream, which is given or opened by a function."""
 
     spec = BackendSpec(name="coded", api=1, summary="coded audio", load="wlk_conformance:load")
 

@@ -1,4 +1,4 @@
-"""Speakers, translations and turns in a session: late, out of order, failing, silent."""
+"""Speakers, translations and turns in a session: late, out of order or failing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wlk_core.vad import SilenceGate
 
 
 class Scripted:
-    """Counts calls of the model; those named in `fail_at`, counted from 1, raise RuntimeError."""
+    """Counts calls of the model; those in `fail_at`, counted from 1, raise RuntimeError."""
 
     def __init__(self, fail_at=()):
         self.fail_at = frozenset(fail_at)
@@ -30,12 +30,12 @@ class Scripted:
             raise RuntimeError(f"model call {self.calls} was scripted to fail")
 
     def close(self):
-        """Note that it is closed."""
+        """Record the call."""
         self.is_closed = True
 
     @property
     def stats(self):
-        """The calls so far."""
+        """The number of calls so far."""
         return WorkCounters(decoder_forwards=self.calls)
 
 
@@ -49,7 +49,7 @@ class ScriptedTranslator(Scripted):
         self.waiting += tokens
 
     def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
-        """Return the translation of what waits, when the utterance is over."""
+        """Return the translation of the waiting tokens when the utterance is over."""
         if not (is_last and self.waiting):
             return []
         self.call_model()
@@ -58,7 +58,7 @@ class ScriptedTranslator(Scripted):
         return [TranslatedText(text, tokens[0].start, tokens[-1].end, "upper")]
 
     def finish(self):
-        """Return the translation of what waits."""
+        """Return the translation of the waiting tokens."""
         return self.process_iter(is_last=True)
 
     def reset(self):
@@ -67,7 +67,7 @@ class ScriptedTranslator(Scripted):
 
 
 class ScriptedTurnDetector(Scripted):
-    """Takes a turn for over when its text ends with one of `last_words`."""
+    """Considers a turn over when its text ends with one of `last_words`."""
 
     seconds = 0.0  # of audio in this utterance
 
@@ -106,7 +106,7 @@ def run(open_coded, detector):
 
 
 def test_speakers_come_late_and_label_every_word_once(run, speech):
-    """The words are committed without waiting; the lines have their speakers in the end."""
+    """Words are committed without waiting for speakers; in the end the lines have them."""
     events = run(speech, diarizer=ScriptedDiarizer(SPANS, max_delay=3.0))
     timeline = Timeline()
     for event in events:
@@ -145,7 +145,7 @@ def test_each_utterance_is_translated_once(run, speech):
 
 
 def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
-    """After 0.4 s of quiet instead of 1.2 s; without its last word the gate decides."""
+    """It does so after 0.4 s of quiet instead of 1.2 s; if it finds no end, the gate decides."""
     audio = np.concatenate((speech, silence(3.0), speech, silence(3.0)))
     early = run(audio, turn_detector=ScriptedTurnDetector(["nine"]))
     late = run(audio, turn_detector=ScriptedTurnDetector(["never"]))
@@ -174,7 +174,7 @@ def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
     assert text_of(words) == text_of(events)
     assert not failure.is_final
     assert not failure.error.retryable
-    assert "switched off, the transcript goes on" in str(failure.error)
+    assert "switched off, and the transcript continues" in str(failure.error)
     assert isinstance(events[-1], End)
 
 
@@ -184,7 +184,7 @@ def out_of_memory(_audio):
 
 
 def test_an_annotator_that_missed_audio_is_off(run, speech, monkeypatch):
-    """No line ever gets a label from another clock."""
+    """Its clock would no longer match, so no line gets its labels."""
     diarizer = ScriptedDiarizer(SPANS)
     monkeypatch.setattr(diarizer, "insert_audio_chunk", out_of_memory)
     events = run(speech, diarizer=diarizer)
@@ -197,7 +197,7 @@ def test_an_annotator_that_missed_audio_is_off(run, speech, monkeypatch):
 
 @pytest.mark.parametrize("chunk_seconds", [0.5, 1.0, 60.0])
 def test_the_cut_of_the_audio_moves_no_turn(chunk_seconds, run, speech):
-    """A pause is looked for every tenth of a second, however the audio comes."""
+    """Pauses are checked for every 0.1 s, however the audio comes."""
 
     def ends(seconds):
         detector = ScriptedTurnDetector(["nine", "four"])

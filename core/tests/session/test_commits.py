@@ -1,4 +1,4 @@
-"""Commits and marks of the caller, with and without voice activity detection."""
+"""Commits and marks by the caller, with and without voice activity detection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wlk_core.session import Commit, End, Endpoint, Marked, SilenceSpan, SpeechS
 
 
 def committed(session):
-    """Commit and return the events of the steps that it brings."""
+    """Commit and return the events of the following steps."""
     session.commit()
     return session.feed(b"")
 
@@ -22,7 +22,7 @@ def committed(session):
 def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speech, words, gated):
     """Every word before it is committed at once, with or without voice activity detection."""
     session = open_session(gated=gated)
-    assert [Endpoint(0.0, "commit", 0.0)] == committed(session)  # without audio, too
+    assert [Endpoint(0.0, "commit", 0.0)] == committed(session)  # even without audio
     events = session.feed(speech) + committed(session)
     before = tokens_of(events)
     events += session.feed(speech) + session.finish()
@@ -40,7 +40,7 @@ def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speec
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
 def test_each_commit_has_an_endpoint_before_any_is_decoded(open_session, gated):
-    """Also a commit after another, or after audio that is no sample at 16 kHz yet."""
+    """Even a commit right after another, or after too little audio for a sample at 16 kHz."""
     session = open_session(gated=gated, encoding="s16le", rate=24_000)
     session.receive(bytes(48_000))
     session.commit()
@@ -56,7 +56,7 @@ def test_each_commit_has_an_endpoint_before_any_is_decoded(open_session, gated):
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3, 0.7, 1.1, 3.0])
 def test_quiet_audio_after_a_commit_is_no_utterance(open_session, speech, words, seconds):
-    """The rest of the pause begins no speech and ends none."""
+    """The rest of the pause neither starts nor ends speech."""
     session = open_session()
     events = session.feed(np.concatenate([speech, silence(seconds)]))
     events += committed(session)
@@ -69,7 +69,7 @@ def test_quiet_audio_after_a_commit_is_no_utterance(open_session, speech, words,
 
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 0.5, 0.7, 2.0])
 def test_a_commit_before_the_first_word_begins_no_speech(open_session, speech, words, seconds):
-    """It is answered by one endpoint; the words after it are an utterance of their own."""
+    """The commit has one endpoint; the words after it form an utterance of their own."""
     session = open_session()
     before = session.feed(silence(seconds)) + committed(session)
     after = session.feed(speech) + session.feed(silence(3.0)) + session.finish()
@@ -82,7 +82,7 @@ def test_a_commit_before_the_first_word_begins_no_speech(open_session, speech, w
 
 
 def test_speech_that_goes_on_after_a_commit_is_the_next_utterance(open_session, speech, words):
-    """It starts at the commit, because there is no silence between them."""
+    """The next utterance starts at the commit, because no silence separates them."""
     session = open_session()
     middle = 5 * 16_000
     events = session.feed(speech[:middle]) + committed(session)
@@ -102,7 +102,7 @@ def test_speech_that_goes_on_after_a_commit_is_the_next_utterance(open_session, 
 )
 @settings(max_examples=40)
 def test_speech_and_endpoints_alternate_whatever_the_caller_commits(parts, request):
-    """Each start of speech has one endpoint after it; without speech only a commit has one."""
+    """Each start of speech is followed by one endpoint; without speech only a commit has one."""
     session = request.getfixturevalue("open_session")()
     speech = request.getfixturevalue("speech")
     events, commits = [], 0
@@ -127,7 +127,7 @@ def test_speech_and_endpoints_alternate_whatever_the_caller_commits(parts, reque
 
 
 def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_session, speech):
-    """With the hypothesis and the times of the stream, and without a flush."""
+    """The mark carries the hypothesis and the stream's times, and does not flush."""
     session = open_session(gated=False)
     session.receive(speech[:40_000])
     session.mark("here")
@@ -141,14 +141,14 @@ def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_session, 
 
     assert "here" == marked.name
     assert text_of(before) == text_of(events[:at]) != ""
-    assert 2.0 == marked.processed_up_to  # the last tick of a second
+    assert 2.0 == marked.processed_up_to  # the last tick; there is one each second
     assert marked.stable_up_to <= marked.processed_up_to
     assert marked.transcript.text
     assert 2.5 == marked.stats.audio_seconds
 
 
 def test_marks_change_no_text(open_session, speech, text):
-    """A mark after every chunk leaves the transcript as it is."""
+    """A mark after every chunk does not change the transcript."""
     session = open_session(gated=False)
     for number, chunk in enumerate(partition(speech, 0.3)):
         session.receive(chunk)
@@ -162,7 +162,7 @@ def test_marks_change_no_text(open_session, speech, text):
 
 
 def test_a_mark_after_a_commit_comes_after_its_endpoint(open_session, speech, text):
-    """All of the audio is decoded then, and nothing can change."""
+    """By then all audio is decoded and the hypothesis is empty."""
     session = open_session(gated=False)
     session.receive(speech)
     session.commit()

@@ -1,4 +1,4 @@
-"""Chunks to events, with and without asyncio."""
+"""`stream` and `astream`: events from chunks, with and without asyncio."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def collected(events):
 
 
 def without_wall_clock(events):
-    """Return events that can be compared: an End has figures of the wall clock."""
+    """Return comparable events: the statistics of an End depend on the wall clock."""
     return [(event.audio_time if isinstance(event, End) else event) for event in events]
 
 
@@ -66,7 +66,7 @@ def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_c
 
 @streaming
 def test_a_stream_of_nothing_ends(run, open_coded):
-    """Without a chunk, or with empty ones only, there is an End and no text."""
+    """Without chunks, or with empty chunks only, there is an End and no text."""
     for chunks in ([], [np.zeros(0, dtype=np.float32)] * 3):
         events = run(open_coded(), chunks, vad=False)
 
@@ -97,7 +97,7 @@ def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_coded, speech, wo
     ids=str,
 )
 def test_a_wrong_argument_is_refused_before_a_stream_is_opened(call, options, error, speech):
-    """One array, which would be read sample by sample, and a length of chunks out of range."""
+    """A single array, which would be read sample by sample, and invalid chunk lengths raise."""
     chunks = speech if not options else [speech] if call is stream else live([speech])
     error = TypeError if call is astream and not options else error
     with pytest.raises(error, match="iterable" if not options else "chunk_seconds"):
@@ -109,7 +109,7 @@ def test_a_wrong_argument_is_refused_before_a_stream_is_opened(call, options, er
 def test_a_source_that_fails_gives_the_text_before_the_failure(
     call, failure, open_coded, speech, words
 ):
-    """The audio before a failure is finished before the failure is raised."""
+    """The audio before a failure is transcribed to its end before the failure is raised."""
 
     def failing():
         yield speech
@@ -132,7 +132,7 @@ def test_a_source_that_fails_gives_the_text_before_the_failure(
 
 @streaming
 def test_a_failure_that_lasts_is_raised(run, open_coded, speech):
-    """A broken stream is an error, never an end without text."""
+    """A broken stream is an error, never an empty result."""
     processor = open_coded(fail_at=range(3, 100))
 
     with pytest.raises(BackendError):
@@ -142,7 +142,7 @@ def test_a_failure_that_lasts_is_raised(run, open_coded, speech):
 
 
 def test_leaving_the_loop_closes_the_processor(open_coded, speech):
-    """A generator that is closed early closes its stream."""
+    """Closing the generator early closes its stream."""
     processor = open_coded()
     events = stream(BackendOf(processor), in_chunks(speech), vad=False)
     next(events)
@@ -153,7 +153,7 @@ def test_leaving_the_loop_closes_the_processor(open_coded, speech):
 
 
 class Held:
-    """A call that waits to be released when it is made for the time *at*."""
+    """A function whose call number *at* waits to be released."""
 
     def __init__(self, at=1):
         self.at = at
@@ -161,7 +161,7 @@ class Held:
         self.is_waiting, self.released = threading.Event(), threading.Event()
 
     def __call__(self):
-        """Wait where this is the call to hold."""
+        """Count the call, and wait if it is the one to hold."""
         self.calls += 1
         if self.calls == self.at:
             self.is_waiting.set()
@@ -170,7 +170,7 @@ class Held:
 
 @pytest.mark.parametrize("stage", ["opening", "engine"])
 def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_coded, speech):
-    """Other tasks make progress, because both run in a thread, as one at another server needs."""
+    """Other tasks make progress, because opening and decoding run in a thread."""
     held = Held()
 
     def opening():
@@ -196,7 +196,7 @@ def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_coded, s
 def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
     stage, open_coded, speech
 ):
-    """Afterwards nothing of the backend is in use, however often the consumer was cancelled."""
+    """Afterwards the backend is no longer in use, however often the consumer was cancelled."""
     held = Held(at=3 if stage == "engine" else 1)
     processor = open_coded(before_call=held if stage == "engine" else None)
     received = []
@@ -213,7 +213,7 @@ def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
     async def run():
         task = asyncio.create_task(consume())
         assert await asyncio.to_thread(held.is_waiting.wait, 120)
-        for _ in range(10):  # the cancellation would be over after two rounds of the event loop
+        for _ in range(10):  # without waiting, the task would end after two rounds of the loop
             task.cancel()
             await asyncio.sleep(0)
         is_waiting = not task.done()
@@ -230,7 +230,7 @@ def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
 
 
 def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_coded):
-    """A source that never yields again does not hold up the cancellation."""
+    """A source that never yields again does not block cancellation."""
     processor = open_coded()
 
     async def silent_source():
@@ -248,7 +248,7 @@ def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_coded):
 
 
 def test_many_streams_run_in_one_event_loop(open_coded, speech, words):
-    """Streams that wait for audio hold no thread, so that there can be more than threads."""
+    """Streams that wait for audio hold no thread, so there can be more streams than threads."""
 
     async def run():
         chunks = in_chunks(speech)
@@ -265,14 +265,14 @@ def test_many_streams_run_in_one_event_loop(open_coded, speech, words):
 def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collector(
     open_coded, speech
 ):
-    """The processor would keep its memory, or its connection, until some later collection."""
+    """Otherwise the processor would keep its memory or connection until a later collection."""
     processor = open_coded()
 
     async def leave():
         async for _ in astream(BackendOf(processor), live(in_chunks(speech)), vad=False):
             break
         with pytest.raises(StreamClosed):
-            for _ in range(1000):  # until the thread of the last step has let go of it
+            for _ in range(1000):  # until the thread of the last step is done with it
                 processor.process_iter()
                 await asyncio.sleep(0.01)
 

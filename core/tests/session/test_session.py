@@ -46,7 +46,7 @@ def run(session, audio, chunk_seconds=0.5):
 def test_a_session_reports_speech_words_endpoints_and_pauses_in_their_order(
     open_session, talk, words
 ):
-    """Speech starts, its words come, it ends; the pause follows; the End is last."""
+    """Speech starts, its words come and it ends; then comes the pause, and the End is last."""
     events = run(open_session(), talk)
     outline = [event for event in events if not isinstance(event, HypothesisChange)]
     names = [type(event).__name__ for event in outline]
@@ -68,7 +68,7 @@ def test_a_session_reports_speech_words_endpoints_and_pauses_in_their_order(
 
 
 def test_a_session_ends_with_its_figures(open_session, speech, words):
-    """Every change of the hypothesis is reported once, and the End has counters and latency."""
+    """Each change of the hypothesis is reported once, and the End has counters and latency."""
     events = run(open_session(gated=False), speech)
     texts = [event.transcript.text for event in kinds(events, HypothesisChange)]
     end = events[-1]
@@ -87,7 +87,7 @@ def test_a_session_ends_with_its_figures(open_session, speech, words):
 )
 @settings(max_examples=15)
 def test_the_cut_of_the_audio_changes_no_word_and_no_boundary(cuts, is_bytes, request):
-    """Chunks of any lengths, bytes cut inside samples too, give the same words and endpoints."""
+    """Chunks of any length, even cut inside a sample, give the same words and endpoints."""
     open_session = request.getfixturevalue("open_session")
     talk = request.getfixturevalue("talk")
     expected = run(open_session(), talk)
@@ -106,7 +106,7 @@ def test_the_cut_of_the_audio_changes_no_word_and_no_boundary(cuts, is_bytes, re
 
 
 def attributes(event):
-    """Return what an event reports, without the time of the audio received by then."""
+    """Return what an event reports, without its audio time."""
     match event:
         case SpeechStarted(start):
             return start
@@ -117,7 +117,7 @@ def attributes(event):
 
 
 def test_a_step_makes_at_most_one_call_of_the_processor(open_session, talk):
-    """A scheduler decides between two calls, each of a few ticks of one second."""
+    """Each call decodes a few ticks of one second, so a scheduler can switch between calls."""
     expected = run(open_session(), talk)
     session = open_session()
     session.receive(talk)
@@ -135,7 +135,7 @@ def test_a_step_makes_at_most_one_call_of_the_processor(open_session, talk):
 
 
 def test_a_chunk_with_one_call_is_one_step(open_session, speech):
-    """The hypothesis comes in the step of its words, and no step is left without work."""
+    """The hypothesis comes in the same step as its words, and no idle step remains."""
     session = open_session(gated=False)
     for chunk in partition(speech, 0.5):
         session.receive(chunk)
@@ -145,7 +145,7 @@ def test_a_chunk_with_one_call_is_one_step(open_session, speech):
 
 
 def test_a_step_takes_one_piece_of_a_pause(open_session):
-    """Audio of hours without speech would keep other sessions waiting, although no call is made."""
+    """Hours without speech would otherwise block other sessions, although no call is made."""
     session = open_session()
     for _ in range(3):
         session.receive(bytes(6400))  # a tenth of a second
@@ -158,7 +158,7 @@ def test_a_step_takes_one_piece_of_a_pause(open_session):
 
 
 def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
-    """The call is made again by the next step."""
+    """The next step retries the call."""
     expected = run(open_session(), talk)
     events = run(open_session(fail_at={2, 5, 6}), talk)
     failures = kinds(events, Failure)
@@ -170,7 +170,7 @@ def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
 
 
 def test_a_lasting_fault_ends_the_session_after_everything_committed(open_session, speech, words):
-    """The words before it, a final failure and the End, then nothing more."""
+    """The words before it, a final failure and the End are reported, then nothing more."""
     session = open_session(fail_at=range(6, 99), gated=False)
     events = session.feed(speech)
 
@@ -208,7 +208,7 @@ def test_an_error_that_no_retry_cures_loses_no_committed_word(open_session, spee
 
 
 def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(open_session, talk):
-    """Lag is an event; the bound of what waits is an error that loses nothing."""
+    """Lag is an event; exceeding the backlog's bound is an error that loses nothing."""
     session = open_session(max_backlog_seconds=8.0)
     inserted = 0
     with pytest.raises(SessionOverloaded, match=r"bound is 8\.0 s"):
@@ -248,7 +248,7 @@ def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e300])
 def test_a_gap_has_a_length(open_session, seconds):
-    """A gap of no, negative or endless length is refused and changes nothing."""
+    """A gap of negative, infinite or undefined length is refused and changes nothing."""
     session = open_session()
     with pytest.raises(ClockError, match="expected a silence"):
         session.skip(seconds)
@@ -257,7 +257,7 @@ def test_a_gap_has_a_length(open_session, seconds):
 
 
 def test_one_thread_at_a_time_steps_a_session(open_session, talk):
-    """A second one is refused and changes nothing."""
+    """A concurrent step is refused and changes nothing."""
     expected = run(open_session(), talk)
     session = open_session()
     refused = []
@@ -277,7 +277,7 @@ def test_one_thread_at_a_time_steps_a_session(open_session, talk):
 
 
 def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):
-    """They are returned when the session is ended because of the error."""
+    """They are returned by `fail`, which ends the session with the error."""
     session = open_session(gated=False)
     calls = []
     step_processor = session._worker._processor.process_iter
@@ -298,7 +298,7 @@ def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):
 
 
 def test_a_gate_is_for_one_session(open_coded, detector, speech):
-    """In a second one its pauses and endpoints would count from the beginning of the first."""
+    """In a second session its times would count from the beginning of the first."""
     gate = SilenceGate(detector)
     run(Session(open_coded(), gate=gate, encoding="f32le"), speech)
 
@@ -318,6 +318,6 @@ def test_a_gate_is_for_one_session(open_coded, detector, speech):
 def test_a_wrong_argument_is_refused_when_the_session_is_opened(
     open_session, options, error, match
 ):
-    """The constructor raises, instead of the first feed()."""
+    """The constructor raises, not the first feed()."""
     with pytest.raises(error, match=match):
         open_session(**options)

@@ -1,4 +1,4 @@
-"""Lines of text and pauses from the events of a session."""
+"""Arrange the events of a session into lines of text and pauses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def translation(text, start, end):
 
 
 def timeline_of(*events):
-    """Return a timeline that was given the events."""
+    """Return a timeline of *events*."""
     timeline = Timeline()
     for event in events:
         timeline.add(event)
@@ -49,7 +49,7 @@ def outline(timeline):
 
 
 def test_a_pause_is_a_line_between_two_lines_of_text():
-    """Text, pause, text, in the order of their times."""
+    """Text and pauses are lines in the order of their times."""
     pause = SilenceSpan(Silence(1.0, 5.0), 5.0)
     timeline = timeline_of(commit(word(0.5)), pause, commit(word(5.2, " two")))
 
@@ -57,14 +57,14 @@ def test_a_pause_is_a_line_between_two_lines_of_text():
 
 
 def test_pauses_that_touch_are_one():
-    """A pause that was reported in two parts has one line."""
+    """A pause that was reported in two parts is one line."""
     parts = [SilenceSpan(Silence(1.0, 2.0), 2.0), SilenceSpan(Silence(2.0, 4.5), 4.5)]
 
     assert outline(timeline_of(*parts)) == [(1.0, 4.5)]
 
 
 def test_late_speakers_label_the_words_that_are_there():
-    """Every word goes to the speaker that overlaps it longest, and none is lost or doubled."""
+    """Every word gets the speaker that overlaps it longest, and none is lost or doubled."""
     words = [word(t / 2, f" w{t}") for t in range(8)]
     timeline = timeline_of(commit(*words))
     timeline.add(turn("anna", 0.0, 2.1))
@@ -80,7 +80,7 @@ def test_late_speakers_label_the_words_that_are_there():
 
 
 def test_a_word_just_before_a_turn_belongs_to_it():
-    """Engines put the first word of a turn early; one far from any turn is nobody's."""
+    """Engines place the first word of a turn early; a word far from any turn has no speaker."""
     timeline = timeline_of(
         commit(word(0.0), word(3.0, length=0.1), word(5.0), word(9.0)),
         turn("anna", 0.0, 2.8),
@@ -91,7 +91,7 @@ def test_a_word_just_before_a_turn_belongs_to_it():
 
 
 def test_a_translation_belongs_to_one_line():
-    """It is that in which it begins; two of one line are joined."""
+    """It belongs to the line in which it begins; two translations of one line are joined."""
     timeline = timeline_of(
         commit(word(0.0, " yes."), word(1.0, " no.")),
         translation("ja", 0.0, 0.3),
@@ -108,7 +108,7 @@ TIMES = st.integers(0, 60).map(lambda tenths: tenths / 4)
 
 @st.composite
 def histories(draw):
-    """Return events in a possible order: text in order, pauses between, labels at any time."""
+    """Return events in a possible order: text and pauses by time, labels anywhere."""
     events, time = [], 0.0
     for _ in range(draw(st.integers(0, 14))):
         length = draw(st.sampled_from([0.05, 0.5, 3.0]))
@@ -129,7 +129,7 @@ def histories(draw):
 
 @given(events=histories())
 def test_each_word_has_one_line_and_the_speaker_of_its_line(events):
-    """Whatever comes late, no word is lost, doubled or moved, and no line mixes speakers."""
+    """Whatever comes late, no word is lost, duplicated or moved, and no line mixes speakers."""
     timeline = timeline_of(*events)
     texts = [line for line in timeline.lines if isinstance(line, TextLine)]
     committed = [e.tokens[0].text for e in events if isinstance(e, Commit)]

@@ -1,4 +1,4 @@
-"""Whole recordings to text."""
+"""Transcribe whole recordings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_array_becomes_text_words_and_segments(open_coded, speech, words):
 
 
 def test_a_file_gives_what_its_samples_give(open_coded, speech, tmp_path):
-    """A path, a path as text and a binary file object are decoded."""
+    """A path, a path as a string, a binary file object and bytes are decoded."""
     path = tmp_path / "speech.wav"
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
@@ -59,7 +59,7 @@ def test_an_array_of_another_rate_is_resampled(open_coded):
 
 @pytest.mark.slow
 def test_pauses_are_left_out_by_default(open_coded):
-    """Without speech there are one silence, no words and no engine call."""
+    """A recording without speech has one silence, no words and no engine call."""
     result = run(open_coded(fail_at={1}), silence(5.0), language="de")
 
     assert [(0.0, 5.0)] == [(pause.start, pause.end) for pause in result.silences]
@@ -76,7 +76,7 @@ def test_pauses_are_left_out_by_default(open_coded):
         (np.zeros(10, dtype=np.int16), {}, "expected float32 samples, got int16"),
         (np.zeros(10, dtype=np.float32), {"sample_rate": 5}, "from 8000 to 192000 Hz, got 5"),
         ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
-        ("talk.wav", {"sample_rate": 44_100}, "a file names its own"),
+        ("talk.wav", {"sample_rate": 44_100}, "a file states its own"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, message):
@@ -86,7 +86,7 @@ def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, m
 
 
 def test_a_transcription_writes_subtitles_and_json():
-    """SubRip, WebVTT and plain data are those of the command line."""
+    """SubRip, WebVTT and plain data are the same as those of the command line."""
     result = Transcription(
         text="One two.",
         words=(ASRToken(0.5, 0.9, " One", 0.98765, None, "en"), ASRToken(1.0, 1.25001, " two.")),
@@ -111,7 +111,7 @@ def test_a_transcription_writes_subtitles_and_json():
 
 
 def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeypatch):
-    """Parameters in the place of `vad` choose which pauses are left out."""
+    """GateParameters given as `vad` choose which pauses are left out."""
     monkeypatch.setattr("wlk_core.vad.SileroDetector", lambda: detector)
     audio = np.concatenate([speech, np.zeros(4_800, np.float32), speech])
     short = GateParameters(silence_seconds=0.5, pre_roll=0.1)

@@ -1,4 +1,4 @@
-"""Audio in the form of this project: mono float32 at 16 kHz, from any file or sample type."""
+"""Convert any file or sample type to what every stream takes: mono float32 at 16 kHz."""
 
 from __future__ import annotations
 

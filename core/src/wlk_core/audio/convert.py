@@ -1,4 +1,4 @@
-"""Validate audio once, at the entrance, and convert other sample types to it explicitly."""
+"""Validate audio once, where it enters, and convert other sample types to float32."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Float audio may exceed 1, for example after a mix or a gain.  16 is 24 dB above full scale, which
-# no recording needs, and 66 dB below the full scale of int16, so that integers that were cast and
+# Float audio can exceed 1, for example after mixing or gain.  16 is 24 dB above full scale, more
+# than any recording needs, and 66 dB below the full scale of int16, so integers that were cast but
 # not scaled exceed it as soon as there is any sound.
 MAX_SAMPLE = 16.0
 
-# Full scale of the integer sample types, and the value that stands for silence.
+# Full scale of each integer sample type, and the value of silence.
 _INTEGERS = {
     np.dtype(np.uint8): (128.0, 128.0),
     np.dtype(np.int16): (32_768.0, 0.0),
@@ -29,22 +29,22 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     """
     Convert int16, int32, uint8 or float64 samples of any shape to float32.
 
-    Integers are scaled by their full scale, so that they fill [-1, 1]; uint8 is the unsigned
-    8-bit PCM of wav files, with 128 as silence.  float64 is narrowed and never scaled; float32 is
-    returned as it is, not copied.  Integers of either byte order are understood.
+    Integers of either byte order are divided by their full scale, so that they lie in [-1, 1];
+    uint8 is the unsigned 8-bit PCM of wav files, where 128 is silence.  float64 is narrowed but
+    never scaled; float32 is returned without a copy.
 
-    NaN, infinity and samples out of range pass through, because every stream checks its samples
+    NaN, infinity and out-of-range samples pass through, because every stream checks its samples
     with `validate_audio`.  The sample rate does not change: see `Resampler`.  Raises
-    AudioFormatError for another sample type, or what is not a numpy array.
+    AudioFormatError for any other sample type, or if *samples* is not a numpy array.
     """
     _require_array(samples)
     kind = samples.dtype.newbyteorder("=")
     if kind == np.float32:
         return samples.astype(np.float32, copy=False)
     if kind == np.float64:
-        with np.errstate(over="ignore"):  # too large for float32 becomes infinity, for validation
+        with np.errstate(over="ignore"):  # infinity is left to validation
             return samples.astype(np.float32)
-    # Integers alone are scaled, because the type of a float array does not tell its scale.
+    # Only integers are scaled, because a float dtype does not tell the scale of its samples.
     if kind in _INTEGERS:
         full_scale, silence = _INTEGERS[kind]
         floats = samples.astype(np.float32)
@@ -59,12 +59,12 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
     """
     Raise AudioFormatError unless *samples* is one channel of float32, of any length and strides.
 
-    NaN, infinity and samples beyond `MAX_SAMPLE` are not sound: integers that were not scaled, or
-    damage.  The check takes some microseconds for a tenth of a second.
+    NaN, infinity and samples beyond `MAX_SAMPLE` are rejected: they come from unscaled integers or
+    damage.  The check takes a few microseconds for 0.1 s of audio.
     """
     _require_array(samples)
     if samples.ndim != 1:
-        # The channels are the short axis: the first of torchaudio, the last of soundfile.
+        # The shortest axis holds the channels: torchaudio puts them first, soundfile last.
         axis = int(np.argmin(samples.shape)) if samples.ndim else 0
         raise AudioFormatError(
             f"expected one channel of samples, shape (n,), got shape {samples.shape}; "
@@ -84,9 +84,9 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
 
 
 def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
-    """Return the index of the first NaN, infinity or sample out of range of float32[n], or None."""
-    # A single pass over most audio: no sample exceeds the root of the sum of squares, and NaN and
-    # infinity survive in it.
+    """Return the index in float32[n] of the first NaN, infinity or out-of-range sample, or None."""
+    # One pass is enough for most audio: no sample exceeds the root of the sum of squares, which
+    # also preserves NaN and infinity.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.dot(samples, samples) <= MAX_SAMPLE**2:
             return None
@@ -96,14 +96,13 @@ def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
 
 class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
     """
-    Read-only float32[n] that passed `validate_audio` and that no caller has a reference to.
+    Read-only float32[n] that passed `validate_audio` and that no caller can modify.
 
-    Slices are valid as well; what numpy computes from it is writeable, and thereby unknown again.
+    Slices are valid too; what numpy computes from it is writeable and has to be validated again.
     """
 
-    # A session validates and copies audio when it comes in and gives it to a processor, whose
-    # `insert_audio_chunk` has to do the same for any other caller.  The type of the array tells
-    # both that it was done.
+    # A session validates and copies the audio that it receives.  The type tells a processor's
+    # `insert_audio_chunk`, which has to do both for any other caller, that this was done.
 
 
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
@@ -111,16 +110,16 @@ def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
     if (
         isinstance(audio, ValidAudio)
         and not audio.flags.writeable
-        and audio.ndim == 1  # else it is another view
+        and audio.ndim == 1  # a view can have another shape or dtype
         and audio.dtype == np.float32
     ):
         return audio
     validate_audio(audio)
-    return sealed(np.array(audio))  # a plain array, whatever the caller's class
+    return sealed(np.array(audio))  # a plain array even if *audio* is of a subclass
 
 
 def sealed(audio: NDArray[np.float32]) -> ValidAudio:
-    """Return validated float32[n], to which the caller keeps no other reference, as valid."""
+    """Return validated float32[n] as ValidAudio; the caller must keep no other reference to it."""
     audio.flags.writeable = False
     return audio.view(ValidAudio)
 

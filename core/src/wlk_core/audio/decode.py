@@ -1,4 +1,4 @@
-"""Decode any recording to 16 kHz mono, piece by piece, with every sample at its time."""
+"""Decode any recording to 16 kHz mono, piece by piece, with each sample at its proper time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
 
 # Demuxers that read a single file.  Playlists (hls, concat, dash, sdp, ...), devices and text are
-# left out, because a recording must not make this process read other files or use the network.
+# excluded, because a recording must not make this process read other files or use the network.
 _FORMATS = (
     "3gp,aac,aa,ac3,ac4,aea,aiff,amr,amrnb,amrwb,ape,apm,aptx,asf,asf_o,au,avi,avr,caf,dsf,dts,"
     "dtshd,dv,eac3,epaf,flac,flv,g722,g726,g726le,g729,gsm,gxf,iff,ilbc,ircam,lc3,live_flv,loas,"
@@ -37,25 +37,25 @@ _FORMATS = (
     "wv,xwma"
 )
 _LAZY_TAGS = 19  # the first release of av that decodes a tag only when it is read
-_MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
-# FFmpeg decodes DSD512, the fastest format, to 2,822,400.  Windows of half a second are built for
-# the rate: a header that claims 2 GHz took 20 GB.
+_MIN_RATE = 100  # samples a second; recordings below it, such as seismic ones, contain no speech
+# DSD512, the format with the highest rate, is decoded to 2,822,400 samples a second.  Resampling
+# needs memory in proportion to the rate: a damaged header that claimed 2 GHz took 20 GB.
 _MAX_RATE = 3_000_000
-_JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
+_JITTER_SECONDS = 0.05  # time stamps in milliseconds, or of live recorders, wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
-_RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
-_ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
-_AV_TIME_BASE = 1_000_000  # units of FFmpeg's container times in a second
+_RESTART_SECONDS = 1.0  # a larger step back means that the clock restarted, as where files join
+_ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the file start
+_AV_TIME_BASE = 1_000_000  # FFmpeg's units of container time per second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
 _MAX_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
-# Seconds, as ffmpeg's -dts_delta_threshold: a longer gap in a transport stream means that two
-# recordings were joined.
+# Seconds, the default of ffmpeg's -dts_delta_threshold: a longer gap in a transport stream means
+# that two recordings were joined.
 _MAX_JUMPY_GAP = 10.0
 _MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
 
 
 class _Piece(NamedTuple):
-    """Mono samples from container time `start` on, which is None without time stamps."""
+    """Mono samples that begin at container time `start`, None if there are no time stamps."""
 
     rate: int
     samples: NDArray[np.float32]
@@ -66,29 +66,29 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
 
-    *path* is a local file of any format FFmpeg knows, "-" for standard input, or a binary file
-    object, which is read from its beginning and stays open.  The recording is opened for the first
-    piece and closed with the generator.  It is read as it is consumed, so that neither its length
-    nor a slow pipe matters.
+    *path* is a local file in any format that FFmpeg reads, "-" for standard input, the bytes of a
+    file, or a binary file object, which is read from its beginning and stays open.  The recording
+    is opened for the first piece, read only as far as pieces are consumed, and closed with the
+    generator, so it may be of any length or come from a slow pipe.
 
-    Sample n of the pieces, joined, is the sound at n / 16000 seconds of the recording.  Time 0 is
-    that of the container, or of the first sound if that is earlier.  Samples that an encoder put
-    in front, or that the edit list of an MP4 excludes, are left out; a late start and holes are
-    filled with zeros.  Of several audio tracks FFmpeg's choice is used.  Sound that overlaps in
-    time is all kept.
+    Sample n of the joined pieces is the sound at n / 16000 seconds of the recording.  Time 0 is the
+    start of the container, or the first sound if that is earlier.  Padding that the encoder added
+    in front, and what the edit list of an MP4 excludes, is dropped; a late start and gaps are
+    filled with zeros.  If there are several audio tracks, FFmpeg chooses one.  Sound that overlaps
+    in time is all kept.
 
-    Damage is what FFmpeg reports as such, impossible sample values, and a FLAC or MP4 that is
-    shorter than its header states: the sound after it is yielded too, at its time if the format has
-    time stamps, and the failure is raised at the end.  Parts that FFmpeg skips become silence if
-    the format has time stamps; otherwise they are missing.
+    A recording is damaged if FFmpeg reports so, if it contains impossible sample values, or if it
+    is a FLAC or MP4 that is shorter than its header states.  The sound after the damage is still
+    yielded, and the error is raised at the end.  Parts that FFmpeg skips become silence if the
+    format has time stamps; otherwise they are missing, and later sound comes too early.
 
     Raises:
-        AudioFormatError: empty, not audio, video only, no samples, a playlist, damaged, truncated,
+        AudioFormatError: the recording is empty, without audio, a playlist, damaged or truncated,
             or has samples that are NaN, infinite or far out of range.
-        OSError: missing, a directory, not readable, or a read failed; the message is one line.
+        OSError: missing, a directory, unreadable, or a read failed; the message is one line.
 
     """
-    with _opened(path) as recording:
+    with _open_recording(path) as recording:
         yield from filter(len, _resampled(_without_gaps(recording)))
 
 
@@ -96,27 +96,26 @@ def audio_duration(path: AudioPath) -> float | None:
     """
     Return the length in seconds that a recording's header states, without decoding it.
 
-    It is an estimate for formats without that field (raw AAC, some MP3), and the promised length of
-    a truncated file.  It is None where the header has no length, and for "-" and other pipes, from
-    which nothing is read.  Raises as `decode_file`.
+    It is an estimate for formats without that field (raw AAC, some MP3), and the original length of
+    a truncated file.  It is None if the header has no length, and for "-" and other pipes, which
+    are not read.  Raises the same errors as `decode_file`.
     """
     if may_be_live(path) or (hasattr(path, "seekable") and not path.seekable()):
         return None
-    with _opened(path) as recording:
+    with _open_recording(path) as recording:
         return recording.seconds
 
 
 def may_be_live(audio: object) -> bool:
-    """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
+    """Return whether *audio* names a source that may still be recording: a pipe, device or "-"."""
     if not isinstance(audio, (str, os.PathLike)):
         return False
     return audio == "-" or Path(audio).is_fifo() or Path(audio).is_char_device()
 
 
 def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
-    # Fill gaps with zeros, so that counting samples gives times.  The sound so far ends at base +
-    # samples / rate, in container time.  Samples are counted rather than durations added, because
-    # sums of rounded durations drift.
+    # Fill gaps with zeros, so that the sample count gives the time.  The sound so far ends at
+    # base + samples / rate in container time.  Sums of rounded durations would drift.
     base, samples, rate = recording.origin, 0, 0
     is_first = True
     for piece in recording.pieces():
@@ -124,7 +123,7 @@ def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
             base += samples / rate if rate else 0.0
             samples, rate = 0, piece.rate
         missing = 0 if piece.start is None else round((piece.start - base) * rate) - samples
-        # A longer gap, or a step back, is a restarted clock: nothing is filled in or left out.
+        # A longer gap or step back means that the clock restarted: nothing is filled in or dropped.
         is_restart = not -_RESTART_SECONDS * rate <= missing <= recording.max_gap * rate
         if is_restart or (is_first and missing < 0):
             base += missing / rate
@@ -132,7 +131,7 @@ def _without_gaps(recording: _Recording) -> Iterator[_Piece]:
         jitter = _FIRST_JITTER_SECONDS if is_first else _JITTER_SECONDS
         if missing > jitter * rate:
             samples += missing
-            for first in range(0, missing, rate):  # a second at a time: a gap may last hours
+            for first in range(0, missing, rate):  # a second at a time: gaps can last hours
                 yield _Piece(rate, np.zeros(min(rate, missing - first), dtype=np.float32))
         samples += len(piece.samples)
         is_first = is_first and not samples
@@ -159,21 +158,21 @@ class _Recording:
         self._stream = stream
         self._reader = reader
         self._format = container.format.name.partition(",")[0]  # such as mov or matroska
-        # The container time, in seconds, at which the recording begins.  In some formats times
-        # count from the beginning of the file; an earlier first sound then is the beginning,
-        # because no word may start before 0 and no sound may be lost.  In the others they count
-        # from anything (a broadcaster's clock, an encoder's delay), so the earliest track decides.
+        # The container time, in seconds, at which the recording begins.  Some formats count from
+        # the start of the file; an earlier first sound is then the beginning, because no word may
+        # start before 0 and no sound may be lost.  The others count from an arbitrary time (a
+        # broadcaster's clock, an encoder's delay), so the earliest track decides.
         is_absolute = self._format in _ABSOLUTE_FORMATS
         self.origin = 0.0 if is_absolute else (container.start_time or 0) / _AV_TIME_BASE
-        # A longer gap in the sound is a clock that was restarted.
+        # A longer gap in the sound means that the clock restarted.
         self.max_gap = _MAX_JUMPY_GAP if container.format.flags & _CLOCK_MAY_JUMP else _MAX_GAP
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
-        self._damage: str | None = None  # the first, as a message
+        self._damage: str | None = None  # the message of the first
 
     @property
     def seconds(self) -> float | None:
-        # Of the audio track, else of the whole container.
+        # The length of the audio track, else of the whole container.
         length, seconds = self._container.duration, -1.0
         if self._stream.duration is not None and self._stream.time_base is not None:
             seconds = float(self._stream.duration * self._stream.time_base)
@@ -182,8 +181,8 @@ class _Recording:
         return seconds if seconds >= 0 else None  # a damaged header may have a negative length
 
     def pieces(self) -> Iterator[_Piece]:
-        last: _Piece | None = None  # held back in an MP4, whose last frame outlasts its packet
-        seconds = 0.0  # of the packet of `last`
+        last: _Piece | None = None  # held back in an MP4: the last frame is longer than its packet
+        seconds = 0.0  # the length of that packet
         for packet in self._packets():
             for frame in self._frames(packet):
                 if last is not None:
@@ -204,13 +203,13 @@ class _Recording:
         reader = self._reader
         try:
             for packet in self._container.demux():
-                if not isinstance(reader.failure, OSError):  # raised after the sound before it
+                if not isinstance(reader.failure, OSError):  # raised after the remaining sound
                     reader.raise_failure()
                 if packet.stream_index == self._stream.index:
                     yield cast("Packet[AudioStream]", packet)
         except av.FFmpegError:
             self._add_damage(self._decoded_until)
-        except IndexError:  # PyAV raises it at the end if a track began in mid-file
+        except IndexError:  # PyAV raises it at the end if a track begins in mid-file
             return
 
     def _frames(self, packet: Packet[AudioStream]) -> list[AudioFrame]:
@@ -228,17 +227,17 @@ class _Recording:
 
     def _piece(self, frame: AudioFrame) -> _Piece:
         rate = frame.sample_rate
-        # Only a damaged header has such a rate, and half a second of it could fill the memory.
+        # Only a damaged header has such a rate; resampling from it could exhaust the memory.
         if not _MIN_RATE <= rate <= _MAX_RATE:
             raise AudioFormatError(
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
                 f"{self._reader.name!r}; its header is damaged, copy or download it again"
             )
-        samples = _one_channel(frame)
+        samples = _to_mono(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
-        # Not rescaled: a factor would be a guess, and the quieter sound before the first such
-        # sample has been yielded already.
+        # Not rescaled: the factor would be a guess, and the sound before the first such sample has
+        # been yielded already.
         first = first_impossible_sample(samples)
         if first is not None:
             self._add_damage(
@@ -266,12 +265,12 @@ class _Recording:
         if self._samples == 0:
             raise AudioFormatError(
                 f"expected a recording, got no sound: {self._reader.name!r} holds no audio samples "
-                "that can be decoded; download it again, and name an MP4 as a file instead of "
+                "that can be decoded; download it again, and pass an MP4 as a file instead of "
                 "piping it"
             )
         decoded = self._decoded_until - self.origin
-        # Other headers state an estimate, or the length of all tracks, and a recorder that is
-        # switched off leaves exactly a wav, ogg or transport stream that is cut short.
+        # Other headers state an estimate, or the length of all tracks; and a wav, ogg or transport
+        # stream that is cut short is what a recorder leaves when it is switched off.
         promised = self.seconds if self._format in {"flac", "mov"} else None
         if promised is not None and decoded < promised - _MISSING_SECONDS:
             raise AudioFormatError(
@@ -282,7 +281,7 @@ class _Recording:
             raise AudioFormatError(self._damage)
 
 
-def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
+def _to_mono(frame: AudioFrame) -> NDArray[np.float32]:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -298,7 +297,7 @@ def _one_channel(frame: AudioFrame) -> NDArray[np.float32]:
 
 class _Reader:
     # An open file with the methods that PyAV calls, except close.  Pipes are read as data arrives.
-    # A failed read looks like the end of the file, and `failure` keeps its exception.
+    # PyAV sees a failed read as the end of the file; `failure` keeps its exception.
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
         self.failure: BaseException | None = None
@@ -315,8 +314,8 @@ class _Reader:
             raise self.failure
 
     def read(self, size: int = -1, /) -> bytes:
-        # PyAV drops the sound decoded before a callback raised, as at a disk error, and carries on
-        # after an interruption, such as Ctrl-C while it waits for data.
+        # Nothing is raised into PyAV: it would drop sound that it has decoded already, as on a disk
+        # error, and carry on after an interruption, such as Ctrl-C while it waits for data.
         if self.failure is not None:
             return b""
         try:
@@ -333,20 +332,20 @@ class _Reader:
 
 
 @contextmanager
-def _opened(path: AudioPath) -> Iterator[_Recording]:
+def _open_recording(path: AudioPath) -> Iterator[_Recording]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
     options = {
         "format_whitelist": _FORMATS,
-        "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
+        "protocol_whitelist": "none",  # the file is already open, and FFmpeg may open no other
     }
-    open_container: Any = av.open  # whose parameters differ between releases
+    open_container: Any = av.open  # its parameters differ between releases
     # Tags are not used, but older releases decode all of them, and many are not UTF-8.
     is_eager = int(av.__version__.split(".")[0]) < _LAZY_TAGS
     tags = {"metadata_errors": "replace"} if is_eager else {}
-    with _reader(path) as reader:
+    with _open_reader(path) as reader:
         if reader.is_piped_wave:
-            # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
+            # The header is enough; by default FFmpeg first waits for seconds of audio from a pipe.
             options["probesize"] = "65536"
         try:
             container = open_container(reader, "r", options=options, **tags)
@@ -354,7 +353,8 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
             reader.raise_failure()
             raise AudioFormatError(
                 f"expected an audio or video file, got {reader.name!r}, which is empty, damaged or "
-                "neither; check that it plays, and name an MP4 as a file instead of piping it"
+                "of an unknown format; check that it plays, and pass an MP4 as a file instead of "
+                "piping it"
             ) from error
         with container:
             stream = container.streams.best("audio")
@@ -369,7 +369,7 @@ def _opened(path: AudioPath) -> Iterator[_Recording]:
 
 
 @contextmanager
-def _reader(path: AudioPath) -> Iterator[_Reader]:
+def _open_reader(path: AudioPath) -> Iterator[_Reader]:
     if path == "-":
         yield _Reader(sys.stdin.buffer, "standard input")
     elif isinstance(path, str | os.PathLike):

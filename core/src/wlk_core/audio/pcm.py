@@ -1,4 +1,4 @@
-"""Live sources, piece by piece: any form to float32 at 16 kHz, in chunks of one length."""
+"""Convert live audio in any encoding and rate to float32 at 16 kHz, in chunks of equal length."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
-_RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
+_RATES = (8_000, 192_000)  # samples a second, from telephones to studio interfaces
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
@@ -35,8 +35,8 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
 
 
 @cache
-def _table(encoding: Encoding) -> NDArray[np.float32]:
-    """Return the sample in [-1, 1] of each of the 256 codes of G.711."""
+def _g711_table(encoding: Encoding) -> NDArray[np.float32]:
+    """Return the sample in [-1, 1] for each of the 256 codes of G.711."""
     from av import CodecContext, Packet  # noqa: PLC0415 -- loads the FFmpeg libraries
 
     codec = cast("AudioCodecContext", CodecContext.create(f"pcm_{encoding}", "r"))
@@ -47,10 +47,10 @@ def _table(encoding: Encoding) -> NDArray[np.float32]:
 
 class PcmConverter:
     """
-    Convert one live source of one channel, piece by piece, to float32 at 16 kHz.
+    Convert a live source of one channel, piece by piece, to float32 at 16 kHz.
 
-    Bytes are samples of `encoding`: "s16le", "f32le", or G.711 "mulaw" and "alaw".  They may be cut
-    anywhere, inside a sample too.  Arrays, float[n] or int[n], have a sample type of their own, see
+    Bytes are samples in `encoding`: "s16le", "f32le", or G.711 "mulaw" or "alaw".  They may be cut
+    anywhere, even inside a sample.  Arrays, float[n] or int[n], carry their own sample type, see
     `to_float32`.  A piece that is refused changes nothing.  Raises AudioFormatError for an unknown
     encoding, or a rate out of range.
     """
@@ -67,10 +67,10 @@ class PcmConverter:
 
     def push(self, audio: Audio) -> ValidAudio:
         """
-        Append a piece of any length; return what is ready, float32[m] with m >= 0, a copy.
+        Append a piece of any length; return a copy of what is ready, float32[m] with m >= 0.
 
-        Audio that is valid already and has the form of a stream is returned as it is.  Raises
-        AudioFormatError for another type or shape, NaN or infinity.
+        ValidAudio is returned as it is if the rate is 16 kHz.  Raises AudioFormatError for any
+        other type or shape, NaN, infinity or an out-of-range sample.
         """
         rest = b""
         samples: NDArray[np.generic]
@@ -83,7 +83,7 @@ class PcmConverter:
             rest = data[whole:]
             samples = np.frombuffer(data[:whole], dtype)
             if dtype == np.uint8:
-                samples = _table(self.encoding)[samples]
+                samples = _g711_table(self.encoding)[samples]
         else:
             samples = audio
         converted = to_float32(samples)
@@ -92,13 +92,13 @@ class PcmConverter:
         return sealed(self._resampler.push(converted).copy())
 
     def flush(self) -> ValidAudio:
-        """Return what the change of rate holds back, without part of a sample, and begin anew."""
+        """Return what resampling held back, drop an incomplete sample and begin a new stream."""
         self._rest = b""
         return sealed(self._resampler.flush().copy())
 
 
 def require_rate(rate: object) -> int:
-    """Return the sample rate of a source in Hz; raise AudioFormatError for an impossible one."""
+    """Return *rate*, in Hz, as an int; raise AudioFormatError if it is not one or out of range."""
     if not isinstance(rate, int | np.integer) or not _RATES[0] <= rate <= _RATES[1]:
         raise AudioFormatError(
             f"expected a sample rate from {_RATES[0]} to {_RATES[1]} Hz, got {shown(rate)}"
@@ -111,9 +111,9 @@ class Resampler:
     Resample one channel of float32 from `rate` samples a second to `to_rate`, by default 16 kHz.
 
     There is neither delay nor drift: sample n of the input stays at n / rate seconds, however the
-    input is cut into pieces.  A few milliseconds are held back until `flush`; n samples in give
-    round(n * to_rate / rate) samples out altogether.  Where the rates are equal, the samples are
-    returned as they are, not copied.
+    input is cut into pieces.  A few milliseconds are held back until `flush`; in total, n input
+    samples give round(n * to_rate / rate) output samples.  If the rates are equal, samples are
+    returned without a copy.
     """
 
     def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:
@@ -121,7 +121,7 @@ class Resampler:
         self.to_rate = to_rate
         self._samples_in = 0
         self._samples_out = 0
-        self._graph: Graph | None = None  # of FFmpeg, while a stream goes on
+        self._graph: Graph | None = None  # FFmpeg's filters, while a stream is open
         if self.rate != self.to_rate:
             self._open()
 
@@ -147,14 +147,14 @@ class Resampler:
             return _NO_AUDIO
         total = (self._samples_in * self.to_rate * 2 + self.rate) // (2 * self.rate)  # rounded
         due = total - self._samples_out
-        # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
-        # difference of two neighbours is inaudible.
+        # FFmpeg rounds down, so one sample can be missing.  Repeat the last one: the difference
+        # between neighbours is inaudible.
         self._graph.push(None)
         rest: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *self._pulled(self._graph)])[:due]
         if len(rest) < due:
             rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
         self._samples_in = self._samples_out = 0
-        self._graph = None  # most streams end here
+        self._graph = None  # opened again by the next push, but most streams end here
         return rest
 
     def _open(self) -> Graph:
@@ -162,7 +162,7 @@ class Resampler:
         from av.filter import Graph  # noqa: PLC0415
 
         self._frame_type = AudioFrame
-        # As in `av.AudioResampler`, which starts threads for every stream: two on two cores.
+        # The filters of `av.AudioResampler`, which starts a thread per core for every stream.
         self._graph = graph = Graph()
         graph.threads = 1
         graph.link_nodes(
@@ -173,7 +173,7 @@ class Resampler:
         return graph
 
     def _pulled(self, graph: Graph) -> Iterator[NDArray[np.float32]]:
-        with suppress(BlockingIOError, EOFError):  # no more now, or at all
+        with suppress(BlockingIOError, EOFError):  # no more for now, or at all
             while True:
                 samples = to_float32(cast("AudioFrame", graph.pull()).to_ndarray().reshape(-1))
                 self._samples_out += len(samples)
@@ -181,7 +181,7 @@ class Resampler:
 
 
 class Chunker:
-    """Cut pieces of audio of any lengths into chunks of exactly `samples`; each is copied once."""
+    """Cut audio in pieces of any length into chunks of exactly `samples`, each copied once."""
 
     def __init__(self, samples: int) -> None:
         if samples <= 0:
@@ -200,7 +200,7 @@ class Chunker:
             self._missing -= len(piece)
 
     def flush(self) -> Iterator[NDArray[np.float32]]:
-        """Yield the samples that wait as one shorter chunk, or no chunk, and begin anew."""
+        """Yield the samples left, if any, as one shorter chunk, and begin anew."""
         waiting, self._waiting, self._missing = self._waiting, [], self._samples
         if waiting:
             yield np.concatenate(waiting)
@@ -208,11 +208,11 @@ class Chunker:
 
 def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
     """
-    Yield the audio of *pieces* in chunks of exactly *samples*, the last one shorter, none empty.
+    Yield the audio of *pieces* in chunks of exactly *samples*; the last may be shorter, not empty.
 
     A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
-    `decode_file` does at damage, the audio before the failure is yielded first, so that no sound
-    part is lost.  Raises ValueError unless *samples* is positive.
+    `decode_file` does for damage, the audio before the failure is yielded first, so that no
+    undamaged part is lost.  Raises ValueError unless *samples* is positive.
     """
     chunker = Chunker(samples)
     try:

@@ -1,1 +1,1 @@
-"""The command line: thin commands over what the rest of wlk_core offers."""
+"""The command line: thin commands over the rest of wlk_core."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry, Spec
 
 _TIME_LIMIT_SECONDS = 300.0  # a cold import of torch from a slow disk takes 100
-_NO_MODEL = 3  # exit status of the process where the model is what is missing
+_NO_MODEL = 3  # exit status of the checking process if only the model is missing
 
 
 @click.command()
@@ -45,11 +45,11 @@ _NO_MODEL = 3  # exit status of the process where the model is what is missing
 @click.option("--check-here", metavar="NAME", hidden=True)
 def backends(*, name: str | None, as_json: bool, check: str | None, check_here: str | None) -> int:
     """
-    List the backends, a line for each; with NAME, its models, languages, policies and options.
+    List the backends, one per line; with NAME, its models, languages, policies and options.
 
     Diarizers, translators and turn detectors are listed below them, and NAME may be one of those.
-    A star marks the backend that is used where none is named.  The list is read from package
-    metadata and the plugins' declarations: no framework is imported, except by --check.
+    A star marks the default backend.  The list is read from package metadata and the plugins'
+    declarations: no framework is imported, except by --check.
     """
     registry = registry_of()
     if check_here is not None:
@@ -79,37 +79,37 @@ def backends(*, name: str | None, as_json: bool, check: str | None, check_here: 
 def plugins(*, as_json: bool) -> None:
     """List every installed plugin: distribution, version, ok or broken, and why."""
     registry = registry_of()
-    found = [(plugin, registry.fault(plugin)) for plugin in registry.plugins()]
+    faults = [(plugin, registry.fault(plugin)) for plugin in registry.plugins()]
     if as_json:
         rows = [
             {
                 "name": plugin.distribution,
                 "version": plugin.version,
-                "status": "broken" if error else "ok",
+                "status": "broken" if fault else "ok",
                 "backends": [spec.name for spec in plugin.backends],
                 "commands": list(plugin.commands),
-                "error": error,
+                "error": fault,
             }
-            for plugin, error in found
+            for plugin, fault in faults
         ]
         echo(json.dumps(rows, indent=2))
         return
     cells = [
-        (plugin.title, "broken" if error else "ok", error or ", ".join(plugin.names))
-        for plugin, error in found
+        (plugin.title, "broken" if fault else "ok", fault or ", ".join(plugin.names))
+        for plugin, fault in faults
     ]
     echo(table(cells) or no_backend())
 
 
 @click.command()
-@click.option("--fast", is_flag=True, help="Load no backend; only read what is installed.")
+@click.option("--fast", is_flag=True, help="Only read what is installed; load no backend.")
 def doctor(*, fast: bool) -> int:
     """
-    Report versions, backends and their devices, the cache of models, and what to type next.
+    Report versions, backends and their devices, the model cache, and what to type next.
 
     Each installed backend is loaded in a process of its own, with the smallest model at hand and
-    without the network, for at most five minutes; --fast leaves that out.  The exit status is 1 if
-    no backend can be used, or something that is installed is broken.
+    without the network, for at most five minutes; --fast skips this.  The exit status is 1 if no
+    backend can be used, or something that is installed is broken.
     """
     registry = registry_of()
     specs = registry.specs()  # without those that two distributions offer
@@ -137,7 +137,7 @@ def doctor(*, fast: bool) -> int:
 
 
 def _default(registry: Registry) -> str | None:
-    """Return the name of the backend that commands use; a mistake in the settings is a line."""
+    """Return the default backend's name, or None, after printing any mistake in the settings."""
     try:
         return choose_settings(registry).spec.name
     except WLKError as error:
@@ -149,7 +149,7 @@ def _default(registry: Registry) -> str | None:
 def _listing(
     registry: Registry, default: str | None, results: Mapping[str, tuple[str, str]]
 ) -> str:
-    """Return tables of what plugins offer, with the *results* of checks by backend."""
+    """Return tables of what plugins offer; *results* are those of the checks, by backend."""
     backends, others = [], []
     for spec in chain.from_iterable(plugin.specs for plugin in registry.plugins()):
         if spec.kind == "backend":
@@ -168,14 +168,14 @@ def _listing(
 
 
 def _state(spec: Spec) -> tuple[str, str]:
-    """Return whether a plugin can be used, and its summary or what installs the rest."""
+    """Return whether *spec* is usable, and its summary or the commands that install the rest."""
     if missing := missing_requirements(spec):
         return f"needs {', '.join(missing)}", " && ".join(dict.fromkeys(missing.values()))
     return "installed", spec.summary
 
 
 def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
-    """Return a backend as the JSON that scripts rely on, or an annotator."""
+    """Return a backend or an annotator as plain data for JSON, which scripts rely on."""
     owner = next(plugin for plugin in registry.plugins() if spec in plugin.specs)
     missing = missing_requirements(spec)
     return {
@@ -227,11 +227,11 @@ def _option_row(option: Option) -> tuple[str, str]:
 
 
 def check_backend(spec: BackendSpec) -> tuple[str, str]:
-    """Run the backend in another process, without the network; return its state, and why."""
-    # Not in this process: a framework that was built for another processor ends the one it is in.
-    began = time.perf_counter()
+    """Run the backend in another process, without the network; return its state and the reason."""
+    # Not in this process, which a framework that was built for another processor would crash.
+    start = time.perf_counter()
     try:
-        done = subprocess.run(  # noqa: S603 -- this very program
+        process = subprocess.run(  # noqa: S603 -- this program itself
             [sys.executable, "-m", "wlk_core", "backends", "--check-here", spec.name],
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdin=subprocess.DEVNULL,
@@ -243,20 +243,20 @@ def check_backend(spec: BackendSpec) -> tuple[str, str]:
         )
     except subprocess.TimeoutExpired as error:
         return "broken", f"it did not load within {error.timeout:.0f} seconds"
-    status = done.returncode
+    status = process.returncode
     if status == 0:
-        took = f"model {_smallest_model(spec)} took {time.perf_counter() - began:.1f} s"
-        return "works", "; ".join([*done.stdout.strip().splitlines()[-1:], took])
+        took = f"model {_smallest_model(spec)} took {time.perf_counter() - start:.1f} s"
+        return "works", "; ".join([*process.stdout.strip().splitlines()[-1:], took])
     if status < 0:
         return "broken", f"it crashed its process: {signal.strsignal(-status)}"
-    lines = [line for line in done.stderr.splitlines() if line.startswith("wlk-core: ")]
-    reason = lines[-1].removeprefix("wlk-core: ") if lines else done.stderr.strip()[-200:]
+    lines = [line for line in process.stderr.splitlines() if line.startswith("wlk-core: ")]
+    reason = lines[-1].removeprefix("wlk-core: ") if lines else process.stderr.strip()[-200:]
     reason = reason.removeprefix(f"backend {spec.name} cannot be used: ")
     return ("no model" if status == _NO_MODEL else "broken"), reason or f"it ended with {status}"
 
 
 def _load_here(registry: Registry, name: str) -> int:
-    # The detail is what the plugin logs about the loaded model, such as its device.
+    # What the plugin logs about the loaded model, such as its device, is shown with the result.
     spec = registry.spec(name)
     logger = logging.getLogger(spec.load.partition(":")[0].partition(".")[0])
     logger.setLevel(logging.INFO)

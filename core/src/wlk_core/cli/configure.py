@@ -16,8 +16,8 @@ def config() -> None:
     """
     Show or change the defaults of transcribe and other commands.
 
-    They stand in config.toml.  A variable (WLK_BACKEND, WLK_MODEL, WLK_LANGUAGE,
-    WLK_OPTION_<NAME>) precedes that file, and a flag precedes both.
+    They are stored in config.toml.  Environment variables (WLK_BACKEND, WLK_MODEL, WLK_LANGUAGE,
+    WLK_OPTION_<NAME>) override that file, and flags override both.
     """
 
 
@@ -29,8 +29,8 @@ def path() -> None:
 
 @config.command()
 def show() -> None:
-    """Print config.toml below its path, and the variables that precede it."""
-    read_config()  # which names a mistake
+    """Print config.toml below its path, and the environment variables that override it."""
+    read_config()  # raises if the file has a mistake
     path = config_path()
     text = path.read_text(encoding="utf-8-sig").rstrip() if path.exists() else None
     echo(f"# {path} does not exist" if text is None else f"# {path}\n{text}")

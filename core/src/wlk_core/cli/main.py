@@ -1,4 +1,4 @@
-"""The command group, and the conversion of every failure into a line and an exit status."""
+"""The command group, which turns every failure into one line and an exit status."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ if TYPE_CHECKING:
 
     from wlk_core.registry import Registry
 
-_INTERRUPTED = "interrupted; what was done by then is kept"
+_INTERRUPTED = "interrupted; everything done so far is kept"
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
-# Each command lives in a module of its own, which is imported when the command is used.
+# The module and summary of each command; the module is imported when the command is used.
 _COMMANDS = {
-    "transcribe": ("transcribe", "Transcribe recordings and pipes, text as it is final."),
+    "transcribe": ("transcribe", "Transcribe recordings and pipes, printing final text."),
     "listen": ("transcribe", "Transcribe a microphone, words as they are spoken."),
     "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
     "doctor": ("backends", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
-    "plugins": ("backends", "List the installed plugins, broken ones too."),
+    "plugins": ("backends", "List the installed plugins, including broken ones."),
     "models": ("models", "List the models and where each is."),
     "pull": ("models", "Fetch a model into the Hugging Face cache."),
     "rm": ("models", "Remove a model that was pulled."),
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
-_PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)  # a group
-_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)  # an entry point of it
-_SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)  # of a distribution
+# In a distribution's entry_points.txt, the group of plugins and the commands in it; in its
+# METADATA, the summary.
+_PLUGINS = re.compile(r"^\[wlk\.plugins\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^command\.([a-z][a-z0-9-]*) *=", re.MULTILINE)
+_SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)
 
 
 class _LazyGroup(click.Group):
@@ -57,8 +59,8 @@ class _LazyGroup(click.Group):
             command: click.Command | None = getattr(module, cmd_name)
         else:
             command = registry_of(ctx).load_command(cmd_name, click.Command)
-        if command is None and not ctx.resilient_parsing:  # as a shell's completion parses
-            if cmd_name == "serve":  # of another distribution of this project
+        if command is None and not ctx.resilient_parsing:  # which is set during shell completion
+            if cmd_name == "serve":  # another distribution of this project offers it
                 message = "no such command 'serve'; install it with: pip install wlk-serve"
                 raise click.UsageError(message, ctx)
             raise click.exceptions.NoSuchCommand(
@@ -73,8 +75,8 @@ class _LazyGroup(click.Group):
 
 
 def _listed_commands() -> dict[str, str]:
-    # Importing importlib.metadata and reading entry points with it would take as long as all the
-    # rest of --help.
+    # Importing importlib.metadata and reading entry points with it would take as long as the rest
+    # of --help.
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
     for folder in dict.fromkeys(sys.path):
         with suppress(OSError):  # not a folder
@@ -99,27 +101,27 @@ def main() -> None:
     """
     Streaming speech recognition: one clock, one contract, backends as plugins.
 
-    Results go to standard output.  Exit status: 0 done, 1 something failed, 2 wrong usage; 128 and
-    the number of a signal that ended it, such as 130 for Ctrl-C.
+    Results go to standard output.  Exit status: 0 done, 1 something failed, 2 wrong usage; 128 plus
+    the number of the signal that ended the run, such as 130 for Ctrl-C.
     """
 
 
 def run_program(
     command: click.Command = main, name: str = "wlk-core", interrupted: str = _INTERRUPTED
 ) -> None:
-    """Run *command* as the program *name*, which says *interrupted* after Ctrl-C, and exit."""
+    """Run *command* as the program *name*, which prints *interrupted* after Ctrl-C, and exit."""
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
     if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
         from click.shell_completion import shell_complete  # noqa: PLC0415 -- only then
 
-        # Nothing else may appear where somebody types; `bash_source` tells what a shell lacks.
+        # While the user types, print nothing else; `bash_source` may report what a shell lacks.
         errors = io.StringIO() if instruction.endswith("_complete") else sys.stderr
         with redirect_stderr(errors), suppress(WLKError):
             sys.exit(shell_complete(command, {}, name, variable, instruction))
         sys.exit()
     _prepare_streams()
     STOPS.install()
-    if command is not main:  # which shows them once it needs plugins
+    if command is not main:  # which calls this once it needs plugins
         show_warnings(name)
     status = execute(sys.argv[1:], command=command, name=name, interrupted=interrupted)
     try:
@@ -127,15 +129,15 @@ def run_program(
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             status = _BROKEN_PIPE
-        elif status == 0:  # a failure that has its line already gets no other one
+        elif status == 0:  # otherwise the failure has been reported in its one line
             print_error(error, name)
             status = 1
-        # What is pending would make the interpreter's last flush fail too, with a line of its own.
+        # At exit the interpreter would flush what is pending, fail too and print its own message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if status == 128 + signal.SIGINT:
-        # Python ends by SIGINT itself then: the status is 130 all the same, and a loop of a shell
-        # ends too, which it does not after an exit with 130.  The other signals exit, as the
-        # first process of a container cannot end by a signal that it sends itself.
+        # Python then kills itself with SIGINT: the status is still 130, and a shell loop around the
+        # command ends too, which it would not after exit(130).  Other signals use exit, because the
+        # first process of a container cannot kill itself with a signal.
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt
     sys.exit(status)
@@ -149,11 +151,11 @@ def execute(
     name: str = "wlk-core",
     interrupted: str = _INTERRUPTED,
 ) -> int:
-    """Run one command line, by default over what is installed; return its exit status."""
+    """Run one command line, by default with the installed plugins; return its exit status."""
     STOPS.reset()
     status = 1
     try:
-        # Not by click's `main`, which turns a broken pipe into an exit with 1.
+        # Not with click's `main`, which exits with 1 after a broken pipe.
         try:
             with command.make_context(name, list(arguments), obj=registry) as context:
                 result = command.invoke(context)
@@ -161,7 +163,7 @@ def execute(
         except click.exceptions.NoArgsIsHelpError as error:
             echo(error.format_message())
             status = 0
-    except click.exceptions.Exit as error:  # after --help, say
+    except click.exceptions.Exit as error:  # for example after --help
         status = error.exit_code
     except (click.UsageError, OptionError) as error:
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
@@ -170,11 +172,11 @@ def execute(
         print_error(interrupted, name)
         status = error.status if isinstance(error, Stopped) else 128 + signal.SIGINT
     except BrokenPipeError:
-        status = _BROKEN_PIPE  # the reader has closed the pipe: it needs no more, and no line
+        status = _BROKEN_PIPE  # no line: the reader has closed the pipe on purpose
     except (WLKError, OSError) as error:
         print_error(error, name)
     except BaseException as error:
-        # The last seam: a defect of ours is still one line, with a traceback on request.
+        # The last seam: even a defect of ours is reported in one line, with a traceback on request.
         if os.environ.get("WLK_TRACEBACK", "0") not in {"", "0"}:
             raise
         notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
@@ -184,16 +186,16 @@ def execute(
 
 
 def _prepare_streams() -> None:
-    # What was closed before this program began is the null device.
+    # A stream that was closed before this program began is replaced by the null device.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
-    # Standard output is for results alone.  Libraries in C, which know nothing of Python's streams,
-    # write to its descriptor, and one line of theirs would spoil JSON.
+    # Standard output is for results only.  C libraries bypass Python's streams and write to its
+    # descriptor, and one such line would corrupt JSON: the descriptor becomes standard error.
     results = os.dup(1)
     os.dup2(2, 1)
-    # Results are UTF-8 in every locale.  Of text that is not Unicode, such as a file name, the
-    # escape is also what JSON would write.
+    # Results are UTF-8 in every locale.  What is not valid Unicode, for example in a file name, is
+    # escaped as in JSON.
     sys.stdout = open(  # noqa: SIM115
         results, "w", encoding="utf-8", errors="backslashreplace", closefd=False
     )
@@ -212,12 +214,12 @@ def registry_of(context: click.Context | None = None) -> Registry:
 
 
 def show_warnings(name: str) -> None:
-    """Write the warnings of wlk packages, and errors, to standard error as the program *name*."""
+    """Log errors, and the warnings of wlk packages, to standard error as the program *name*."""
     import logging  # noqa: PLC0415 -- not for `wlk-core --help`
 
     handler = logging.StreamHandler()
     handler.setFormatter(printable_formatter(f"{name}: %(message)s"))
-    # Warnings of this project tell the user something, those of other libraries rarely do.
+    # Warnings of this project concern the user; those of other libraries rarely do.
     handler.addFilter(lambda line: line.levelno > logging.WARNING or line.name[:4] == "wlk_")
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised

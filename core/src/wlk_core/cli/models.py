@@ -1,4 +1,4 @@
-"""Models: the commands ``models``, ``pull`` and ``rm``."""
+"""The commands ``models``, ``pull`` and ``rm``: list, fetch and remove models."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def models(*, backend: str | None, as_json: bool) -> None:
     """
     List every model that a backend names, and where it is.
 
-    A star marks the model that a backend takes by default.  Other models are named by their
-    repository (owner/name) or directory.
+    A star marks the default model of a backend.  Other models are named by their repository
+    (owner/name) or directory.
     """
     registry = registry_of()
     specs = registry.specs() if backend is None else (registry.model_spec(backend),)
@@ -58,7 +58,7 @@ def pull(*, model: str, backend: str) -> None:
     """
     Fetch MODEL, a size alias or a repository id (owner/name), into the Hugging Face cache.
 
-    Every tool that uses this cache finds the model there.  An interrupted pull goes on where it
+    Every tool that uses this cache finds the model there.  An interrupted pull continues where it
     stopped.  HF_HUB_CACHE or HF_HOME chooses another cache, HF_ENDPOINT another hub, HF_TOKEN the
     account.
     """
@@ -75,16 +75,16 @@ def pull(*, model: str, backend: str) -> None:
 @click.command()
 @click.argument("model", shell_complete=complete)
 @backend_option(help="Backend it was pulled for.", required=True)
-@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(*, model: str, backend: str, yes: bool) -> int:
     """
     Remove MODEL from the Hugging Face cache.
 
-    This asks first, because every tool on this machine may use the cache.
+    It asks first, because every tool on this machine may use the cache.
     """
     repo = store.cached_repo(model, registry_of().model_spec(backend))
     size = megabytes(repo.size)
-    # The cache belongs to every tool of the machine: even what `pull` brought may be in use.
+    # Other tools share the cache: even a model that `pull` fetched may be in use.
     question = f"other tools may use {repo.repo} ({size})"
     if not (yes or sys.stdin.isatty()):
         command = f"wlk-core rm {model} --backend {backend} --yes"

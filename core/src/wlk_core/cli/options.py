@@ -1,4 +1,4 @@
-"""Options that commands share: the backend, its model, and those of a stream."""
+"""Options that commands share, and the backend, model and annotators that they choose."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the backends, or the models of --backend (else of all), that begin as was typed."""
+def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    """Return the backends, or models of --backend (else of all), whose names begin with *typed*."""
     registry, backend = registry_of(context), context.params.get("backend")
     specs = (registry.model_spec(backend),) if backend else registry.specs()
-    named = (spec.models if parameter.name == "model" else (spec.name,) for spec in specs)
-    return sorted(name for name in set(chain(*named)) if name.startswith(begun))
+    names = (spec.models if parameter.name == "model" else (spec.name,) for spec in specs)
+    return sorted(name for name in set(chain(*names)) if name.startswith(typed))
 
 
-#: The options --backend and --model; the rest of an option can be given too, such as its help.
+#: The options --backend and --model; callers add the other arguments, such as help.
 backend_option = partial(click.option, "--backend", metavar="NAME", shell_complete=complete)
 model_option = partial(click.option, "--model", metavar="REF", shell_complete=complete)
 
@@ -44,7 +44,7 @@ def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 #: Adds the options that choose a translator; `TranslatorChoice` resolves their values.
@@ -69,7 +69,7 @@ stream_options = _all(
     ),
     click.option("--policy", metavar="NAME", help="Streaming policy; see: wlk-core backends NAME."),
     pairs_option("--option", "pairs", "Option of the backend, see: wlk-core backends NAME"),
-    click.option("--no-vad", is_flag=True, help="Give silences to the model too."),
+    click.option("--no-vad", is_flag=True, help="Decode silences too."),
     click.option("--offline", is_flag=True, help="Never use the network."),
     translator_options,
 )
@@ -77,38 +77,38 @@ stream_options = _all(
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """What a command transcribes with."""
+    """What the user chose for a transcription."""
 
     registry: Registry
     settings: Settings
     task: str = "transcribe"
     vad: bool = True
     translation: TranslatorChoice | None = None
-    diarizer: tuple[str, dict[str, str]] | None = None  #: and its options
+    diarizer: tuple[str, dict[str, str]] | None = None  #: name and options
 
     def open_annotators(self, stack: ExitStack) -> dict[str, Any]:
-        """Return those that were chosen, as arguments of a Session; *stack* closes them."""
-        opened = {}
+        """Load the chosen annotators, as arguments of a Session; *stack* closes them."""
+        annotators = {}
         if self.diarizer is not None:
             name, options = self.diarizer
-            opened["diarizer"] = self.registry.load_annotator("diarizer", name, **options)
-            stack.enter_context(closing(opened["diarizer"]))
+            annotators["diarizer"] = self.registry.load_annotator("diarizer", name, **options)
+            stack.enter_context(closing(annotators["diarizer"]))
         if self.translation is not None:
             spec, language = self.settings.spec, self.settings.language
-            opened["translator"] = self.translation.open(spec, language)
-            stack.enter_context(closing(opened["translator"]))
-        return opened
+            annotators["translator"] = self.translation.open(spec, language)
+            stack.enter_context(closing(annotators["translator"]))
+        return annotators
 
 
 def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
-    """Return the checked values of `stream_options`."""
+    """Return the validated values of `stream_options`."""
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_core.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
 
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":
-        raise click.UsageError("--task translate and --translate-to exclude each other")
-    # A variable and not an argument, because the frameworks under the backends read it too.
+        raise click.UsageError("--task translate and --translate-to cannot be used together")
+    # An environment variable, because the frameworks under the backends read it too.
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     settings = choose_settings(registry, **flags)

@@ -1,4 +1,4 @@
-"""Recordings and microphones, from the first sample to the last word that is written of each."""
+"""Transcribe recordings and microphones, and write every word of each."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from wlk_core.cli.options import Choice
     from wlk_core.processor import OnlineProcessor
 
-_WAIT_SECONDS = 0.1
-_SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
-_DAY_SECONDS = 86_400.0  # of audio may wait for it, because a microphone cannot
+_WAIT_SECONDS = 0.1  # how long to wait for audio while there is nothing to decode
+_SKIP_TICKS_AFTER = 4.0  # seconds of audio waiting for the model
+_MAX_BACKLOG_SECONDS = 86_400.0  # a day, because a microphone cannot wait for the model
 
 
 def transcribe_all(
@@ -44,31 +44,31 @@ def transcribe_all(
     is_live: bool = False,
 ) -> int:
     """
-    Transcribe files, or for None the microphone *device*; return the exit status.
+    Transcribe each file of *planned*, or for None the microphone *device*; return the exit status.
 
-    Each has its formats with their files, None for standard output.
+    A file comes with the formats of its results and their paths, None for standard output.
     """
     settings, view = choice.settings, LiveView()
     is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
     jobs = []
     for file, targets in planned:
-        try:  # before a model is loaded for it; nothing is read from a pipe before its turn
+        try:  # before a model is loaded; nothing is read from a pipe before its turn
             duration = None if file is None or may_be_live(file) else audio_duration(file)
             jobs.append((file, targets, duration))
         except (WLKError, OSError) as error:
             print_error(_named(error, str(file)))
     status = int(len(jobs) < len(planned))
     with ExitStack() as stack:
-        stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
+        stack.enter_context(redirect_stdout(sys.stderr))  # what plugins print
         array: Iterator[str] | None = None
         if len(planned) > 1 and planned[0][1] == [("json", None)]:
             array = separators = chain(["[\n"], repeat(",\n"))
-            whole = Output(Document("json"), view)
-            stack.callback(lambda: whole.write("[]\n" if next(separators) == "[\n" else "\n]\n"))
+            tail = Output(Document("json"), view)
+            stack.callback(lambda: tail.write("[]\n" if next(separators) == "[\n" else "\n]\n"))
             stack.callback(STOPS.hold)
         if not jobs:
             return status
-        annotators = choice.open_annotators(stack)  # what is absent is reported first
+        annotators = choice.open_annotators(stack)  # a missing one is reported before the model
 
         def output(style: str, path: Path | None) -> Output:
             form = new_format(
@@ -110,9 +110,9 @@ def transcribe_all(
                 annotators=annotators,
                 is_live=is_live,
             )
-            ended = run.execute()
-            status = max(status, ended)
-            if not (ended or is_live or run.outcome.has_words):
+            run_status = run.execute()
+            status = max(status, run_status)
+            if not (run_status or is_live or run.outcome.has_words):
                 print_error(f"{file}: no words were recognised by model {settings.model}")
     return status
 
@@ -120,9 +120,9 @@ def transcribe_all(
 @attrs.define(kw_only=True)
 class Run:
     """
-    One source through a stream of its own.
+    Transcribe one source through a stream of its own.
 
-    A signal ends the audio of a live run, whose last words are decoded, and any other run at once.
+    On a signal, a live run ends its audio and decodes the last words; any other run ends at once.
     """
 
     choice: Choice
@@ -137,13 +137,13 @@ class Run:
     _processor: OnlineProcessor = attrs.field(init=False)
     _session: Session = attrs.field(init=False)
     _status: int = attrs.field(default=0, init=False)
-    _told: set[str] = attrs.field(factory=set, init=False)
+    _printed: set[str] = attrs.field(factory=set, init=False)
     _has_lagged: bool = attrs.field(default=False, init=False)
 
     def execute(self) -> int:
         """Transcribe until the source ends or a signal comes; return the exit status."""
         for annotator in self.annotators.values():
-            annotator.reset()  # after the recording before
+            annotator.reset()  # after the previous recording
         try:
             self._processor = self.backend.create_processor(
                 language=self.outcome.language, task=self.choice.task, **self.options
@@ -151,15 +151,15 @@ class Run:
             with closing(self._processor):
                 self._transcribe()
         except BaseException as error:
-            # An option would be refused with every other recording, and the reader of standard
-            # output has left with a broken pipe, and needs no line.
-            is_last = isinstance(error, (OptionError, BrokenPipeError))
-            if is_last or not isinstance(error, (WLKError, OSError)):
+            # An invalid option would be refused for every other recording too, and after a broken
+            # pipe nobody reads standard output any more.
+            concerns_all = isinstance(error, (OptionError, BrokenPipeError))
+            if concerns_all or not isinstance(error, (WLKError, OSError)):
                 self.outcome.incomplete = " ".join(str(error).split()) or "interrupted"
                 raise
             self._fail(error)
         finally:
-            # However it ended, what was committed is written before a signal counts.
+            # However the run ended, committed text is written before a signal is raised.
             STOPS.hold()
             self._each(methodcaller("finish", self.outcome))
             self.view.hide()
@@ -172,8 +172,8 @@ class Run:
             gate=silence_gate(self.choice.vad),
             **self.annotators,
             rate=self.source.rate,
-            max_backlog_seconds=_DAY_SECONDS,
-            # Only where somebody waits: the words then depend on when the audio came.
+            max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+            # Only if somebody waits for the words, which then depend on when the audio came.
             skip_ticks_after=_SKIP_TICKS_AFTER if self.is_live else None,
         )
         try:
@@ -181,7 +181,7 @@ class Run:
             self._session.end_audio()
             while self.targets and self._session.has_work:
                 self._step()
-        finally:  # a source that failed has no End with figures, but the work so far
+        finally:  # if the source failed, there is no End, and the counters so far are used
             self.outcome.stats = self.outcome.stats or self._processor.stats
 
     def _capture(self) -> None:
@@ -193,7 +193,7 @@ class Run:
                     for block in captured:
                         if block.lost_seconds:
                             self._session.skip(block.lost_seconds)
-                        self._each(methodcaller("hear", block))
+                        self._each(methodcaller("add_audio", block))
                         self._session.receive(block.audio)
                     if not captured:
                         self._step()
@@ -203,19 +203,19 @@ class Run:
         except Stopped as stop:
             if not self.is_live:
                 raise
-            STOPS.reset()  # a second one ends the run within five seconds
+            STOPS.reset()  # a second signal ends the run within five seconds
             STOPS.hold()
             if stop.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
                 self._status = stop.status
                 self.outcome.incomplete = str(stop)
         except BrokenPipeError:
             raise
-        # A damaged file gives all the text of its sound part: what came before is decoded.
+        # A damaged file gives all the text of its undamaged part: the audio so far is decoded.
         except (AudioFormatError, OSError) as error:
             self._fail(error)
 
     def _read(self) -> list[microphone.Captured] | None:
-        """Return the audio that has come, none where there is time for a step, None at the end."""
+        """Return the audio that has come, [] if there is time for a step, None at the end."""
         if not self.targets or self._session.is_over:
             return None
         captured = self.source.read(0.0 if self._session.has_work else _WAIT_SECONDS)
@@ -226,11 +226,11 @@ class Run:
     def _step(self) -> None:
         for event in self._session.step():
             self.outcome.add(event)
-            self._each(methodcaller("add", event))
+            self._each(methodcaller("add_event", event))
             self.view.show(event)
             if isinstance(event, Failure) and event.is_final:
                 self._fail(event.error)
-            # An annotator that failed for good has no more results; what is retried has no line.
+            # An annotator that failed gives no more results; a call that is retried loses nothing.
             elif isinstance(event, Failure):
                 if self.is_live or not getattr(event.error, "retryable", True):
                     self._line(event.error)
@@ -246,7 +246,7 @@ class Run:
         factor = self._processor.stats.busy_seconds / decoded
         self._line(
             f"{self.choice.settings.model} is too slow for live audio: it takes {factor:.1f} s for "
-            "a second of audio on this machine, and leaves out ticks until it has caught up; "
+            "a second of audio on this machine, and skips ticks until it has caught up; "
             "choose a smaller model, or longer ticks with --option tick_seconds=SECONDS"
         )
 
@@ -256,7 +256,7 @@ class Run:
                 call(target)
             except BrokenPipeError:
                 raise
-            except OSError as error:  # the others go on; without any the run ends
+            except OSError as error:  # other outputs continue; without any the run ends
                 self.targets.remove(target)
                 self._status = 1
                 self._line(error)
@@ -268,8 +268,8 @@ class Run:
         print_error(_named(error, self.outcome.file))
 
     def _line(self, text: object) -> None:
-        if str(text) not in self._told:  # what lasts or happens again has one line
-            self._told.add(str(text))
+        if str(text) not in self._printed:  # a problem that lasts or recurs is printed once
+            self._printed.add(str(text))
             self.view.hide()
             print_error(text)
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-# Sent by Ctrl-C; `docker stop`, systemd; a terminal that is closed; Ctrl-\.  Windows has two.
+# Sent by Ctrl-C; `docker stop` or systemd; a closing terminal; Ctrl-\.  Windows has the first two.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-_PATIENCE_SECONDS = 5  # that a signal is held: `docker stop` kills 10 s after SIGTERM
+_MAX_HOLD_SECONDS = 5  # `docker stop` kills 10 s after SIGTERM
 _alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal ends this run; `number` is the signal's."""
+    """A signal ends this run; `number` is the number of the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -45,32 +45,32 @@ class Stops:
             signal.signal(signal.SIGALRM, self._give_up)
 
     def hold(self) -> None:
-        """Let no signal raise from here on."""
+        """Hold signals from here on."""
         self._is_held = True
 
     def release(self) -> None:
-        """Let signals raise again; raise the one that came meanwhile."""
+        """Let signals raise again; raise Stopped if one came while they were held."""
         self._is_held = False
         if self._number is not None:
             _alarm(0)
             raise Stopped(self._number)
 
     def reset(self) -> None:
-        """Forget a signal that was received, and hold none."""
+        """Forget a signal that was received, and let signals raise again."""
         self._number, self._is_held = None, False
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        # Only the first counts: systemd sends two and a closed terminal may, and the second would
+        # Only the first counts: systemd sends two, a closing terminal can, and the second would
         # interrupt the writing.
         if self._number is not None:
             return
         self._number = number
-        # From now on Ctrl-\ ends at once a run that goes on all the same.
+        # If the run does not end, Ctrl-\ kills it at once from now on.
         if hasattr(signal, "SIGQUIT") and signal.getsignal(signal.SIGQUIT) == self._receive:
             signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         if not self._is_held:
             raise Stopped(number)
-        _alarm(_PATIENCE_SECONDS)
+        _alarm(_MAX_HOLD_SECONDS)
 
     def _give_up(self, _number: int, _frame: FrameType | None) -> None:
         if self._number is not None and self._is_held:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MAX_COLUMNS = 100  # longer lines are hard to read
-_MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
+_MIN_COLUMNS = 20  # for a wrapped last cell, even if the others fill the line
 
 
 def echo(text: object = "", *, err: bool = False) -> None:
@@ -27,20 +27,20 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 def print_error(message: object, name: str = "wlk-core") -> None:
     """Write one line to standard error."""
-    with suppress(OSError):  # there is no other stream for what this one does not take
+    with suppress(OSError):  # there is no other stream to report it on
         echo(f"{name}: {' '.join(str(message).split())}", err=True)
 
 
 def usage_line(error: click.UsageError) -> str:
-    """Return the message of a wrong command line in one line, with the help to read."""
+    """Return the message of a usage error as one line that ends with the command for help."""
     command = error.ctx.command_path if error.ctx else "wlk-core"
     message = error.format_message()
     return f"{message[:1].lower()}{message[1:]}".rstrip(".") + f" (see: {command} --help)"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Return aligned columns without the empty ones; the last cell of a row wraps in its column."""
-    # Programs read lines; only people need them short.
+    """Return *rows* as aligned columns, empty ones left out; the last cell wraps in its column."""
+    # Only people need short lines; programs read one row per line.
     is_for_people = "COLUMNS" in os.environ or sys.stdout.isatty()
     room = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) if is_for_people else sys.maxsize
     cells = [[printable(cell) for cell in row] for row in rows]
@@ -62,5 +62,5 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def megabytes(size: int | None) -> str:
-    """Return a size for people, nothing for None."""
+    """Return *size* in bytes as megabytes for people, "" for None."""
     return "" if size is None else f"{size / 1e6:.1f} MB"

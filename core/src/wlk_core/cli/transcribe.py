@@ -1,4 +1,4 @@
-"""The commands ``transcribe``, ``listen`` and ``demo``: from audio to text, word by word."""
+"""The commands ``transcribe``, ``listen`` and ``demo``, which turn audio into text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wlk_core.options import OptionValues, parse_pairs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The ending of a file in each format.
+#: The file extension of each format.
 SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 STYLES = {suffix: style for style, suffix in SUFFIXES.items()}  #: the reverse
 SAMPLE = Path(__file__).with_name("clip") / "demo.flac"  #: spoken English digits
@@ -54,10 +54,10 @@ def transcribe(
     Transcribe each FILE, printing text as soon as it is final.
 
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
-    be read is one line on standard error and does not stop the others.  The ending of --output
-    chooses the format, and without it text goes to standard output.
+    be read is reported in one line on standard error and does not stop the others.  The extension
+    of --output chooses the format; without --output, text goes to standard output.
     """
-    if math.isnan(chunk_seconds):  # which click's range lets pass
+    if math.isnan(chunk_seconds):  # click's range accepts it
         raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
     plan = plan_outputs(files, output, style, is_forced=force)
     choice = choose(registry_of(), **flags)
@@ -91,10 +91,10 @@ def listen(
     """
     Transcribe a microphone until Ctrl-C, printing text as soon as it is final.
 
-    --save may be repeated; the ending of its file, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
-    the format.  Files grow with the words, those with speakers and .json files come in the end.
-    Nothing that was committed is lost when the run ends.  A microphone needs the package
-    sounddevice: pip install 'wlk-core[mic]'.
+    --save may be repeated; the file's extension, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
+    the format.  Files are written as words are committed; .json files and those with speakers are
+    written at the end.  Nothing that was committed is lost when the run ends.  A microphone needs
+    the package sounddevice: pip install 'wlk-core[mic]'.
     """
     from wlk_core.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
@@ -107,21 +107,21 @@ def listen(
         echo(table(rows) or "no device can record; connect a microphone")
         return 0
     if device is not None and file is not None:
-        raise click.UsageError("--device and --input exclude each other; choose one")
+        raise click.UsageError("--device and --input cannot be used together; choose one")
     if diarizer_pairs and diarizer is None:
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
     targets: dict[Path, str] = {}
     for path in map(Path, saves):
         styles = {**STYLES, ".wav": "wav"}
-        if (ending := path.suffix.lower()) not in styles:
-            raise click.UsageError(f"--save {path}: expected the ending {', '.join(styles)}")
+        if (suffix := path.suffix.lower()) not in styles:
+            raise click.UsageError(f"--save {path}: expected the extension {', '.join(styles)}")
         check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
-        targets[path] = styles[ending]
+        targets[path] = styles[suffix]
     choice = choose(registry_of(), **flags)
     if diarizer is not None:
         choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))
     if file is None:
-        find_device(device)  # what is absent is reported before a model is loaded
+        find_device(device)  # a missing one is reported before a model is loaded
     planned = [*((style, path) for path, style in targets.items()), ("text", None)]
     return transcribe_all(choice, [(file, planned)], device=device, is_live=True)
 
@@ -161,8 +161,8 @@ def plan_outputs(
     """
     Return the format and the file of each recording's result, None for standard output.
 
-    The ending of a file chooses its format, where *style* is None.  Several recordings go into a
-    directory, which is created.
+    If *style* is None, the extension of *output* chooses the format.  The results of several
+    recordings go into a directory, which is created.
     """
     if output is None or output == "-":
         if len(files) > 1 and style not in {None, "text", "json"}:
@@ -174,39 +174,39 @@ def plan_outputs(
         raise click.UsageError("--output needs the path of a file or directory, got ''")
     paths = [Path(output)]
     is_directory = paths[0].is_dir() or output.endswith(("/", os.sep))
-    ending = None if is_directory else STYLES.get(paths[0].suffix.lower())
+    implied = None if is_directory else STYLES.get(paths[0].suffix.lower())
     if len(files) > 1 or is_directory:
         names = ["stdin" if file == "-" else Path(file).stem for file in files]
         if name := next((name for name in names if names.count(name) > 1), None):
             raise click.UsageError(
                 f"two recordings are called {name}; transcribe each with its own --output"
             )
-        if ending is not None or paths[0].is_file():
+        if implied is not None or paths[0].is_file():
             raise click.UsageError(f"expected a directory for several results, got {output}")
         paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
         try:
             paths[0].parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise click.UsageError(f"--output {output}: {error.strerror}") from error
-    elif style and ending not in {None, style}:
+    elif style and implied not in {None, style}:
         raise click.UsageError(
-            f"--output {output} is {ending} by its ending, but --format is {style}; leave "
-            "--format out, or choose another ending"
+            f"--output {output} has the extension of {implied}, but --format is {style}; leave "
+            "--format out, or choose another extension"
         )
     for path in paths:
         check_target(path, "--output", recordings=files, is_forced=is_forced)
-    return [(style or ending or "text", path) for path in paths]
+    return [(style or implied or "text", path) for path in paths]
 
 
 def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
-    """Refuse a path that *option* named and that may not be written."""
+    """Raise UsageError if *path*, which was given to *option*, must not be written."""
     if not path.parent.is_dir():
         raise click.UsageError(f"{option} {path}: there is no directory {path.parent}")
     for recording in recordings:
         if path.exists() and Path(recording).exists() and path.samefile(recording):
             raise click.UsageError(f"{option} {path} would overwrite the recording {recording}")
-    # Corrected subtitles are work that a second run with the same command must not destroy.  An
-    # empty file, as mktemp makes it, holds none.
+    # A second run of the same command must not destroy subtitles that somebody has corrected.  An
+    # empty file, as created by mktemp, may be replaced.
     if not is_forced and path.is_file() and path.stat().st_size:
         raise click.UsageError(
             f"{option} {path}: it exists; replace it with --force, or choose another path"

@@ -1,4 +1,4 @@
-"""What the events of a session become: results in each format, their files, and the live view."""
+"""Write the events of a session as results in each format, and show them in a live view."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ if TYPE_CHECKING:
 class Outcome:
     """What is known of one recording's session, so far or at its end."""
 
-    file: str  #: as it was named
+    file: str  #: as the user named it
     settings: Settings
-    language: str | None  #: the language forced, else that of most words
-    audio_time: float = 0.0  #: the audio received so far, at the end the duration
+    language: str | None  #: the one requested, else the one detected for most words
+    audio_time: float = 0.0  #: seconds of audio received so far, at the end the duration
     stats: StreamStats | None = None
     end: End | None = None
     has_words: bool = False
-    incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
-    _languages: Counter[str] = attrs.field(factory=Counter)  # words by the language detected
-    began: float = attrs.field(factory=time.perf_counter)
+    incomplete: str | None = None  #: why it was not transcribed to its end, None if it was
+    _languages: Counter[str] = attrs.field(factory=Counter)  # words by detected language
+    started: float = attrs.field(factory=time.perf_counter)
 
     def add(self, event: Event) -> None:
-        """Update it from an event; the last one has the figures of the session."""
+        """Update the fields from an event."""
         self.audio_time = event.audio_time
         if isinstance(event, End):
             self.end, self.stats = event, event.stats
@@ -82,7 +82,7 @@ class Outcome:
                 self.language = self._languages.most_common(1)[0][0]
 
     def header(self) -> dict[str, Any]:
-        """Return the fields that name a result."""
+        """Return the fields that identify a result."""
         return {
             "file": self.file,
             "backend": self.settings.spec.name,
@@ -99,7 +99,7 @@ def committed(event: Event) -> tuple[ASRToken, ...]:
 
 @attrs.define
 class Text:
-    """Words as they are committed, a line for each caption, which begins with its speaker."""
+    """Words as they are committed, one line per caption, each beginning with its speaker."""
 
     _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
     _is_new_line: bool = True
@@ -109,36 +109,37 @@ class Text:
         return "".join(map(self._spaced, committed(event)))
 
     def flush(self, _outcome: Outcome) -> str:
-        """Return the end of the last line."""
+        """Return the line break that ends the last line."""
         return "" if self._is_new_line else "\n"
 
     def _spaced(self, token: ASRToken) -> str:
-        # The token after a caption tells that it has ended.
-        turns = self._builder.push(token) is not None and not self._is_new_line
+        # A caption ends when the token after it comes.
+        ends_line = self._builder.push(token) is not None and not self._is_new_line
         text = plain(token.text)
-        if turns or self._is_new_line:
+        if ends_line or self._is_new_line:
             text = text.lstrip()
             if text and token.speaker is not None:
                 text = f"{plain(str(token.speaker))}: {text}"
             self._is_new_line = not text
-        return f"\n{text}" if turns else text
+        return f"\n{text}" if ends_line else text
 
 
-_CUES = {"text": ("", text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}  # and headers
+# The header of each style and the function that formats a caption.
+_CUES = {"text": ("", text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}
 
 
 @attrs.define
 class Captions:
-    """Captions as they end, those of text with an utterance too; translations stand below."""
+    """Captions as they end, in plain text also at the end of an utterance; translations below."""
 
     _style: str
     _number: int = 0
     _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
     _waiting: list[TranslatedText] = attrs.field(factory=list)
-    _end: float = -1.0  # of the last caption
+    _end: float = -1.0  # stream time of the end of the last caption
 
     def push(self, event: Event) -> str:
-        """Return the captions that an event ended, and what is translated of them."""
+        """Return the captions that an event ended, and their translations so far."""
         text = "".join(self._caption(self._builder.push(token)) for token in committed(event))
         if isinstance(event, Endpoint) and event.reason != "end" and self._style == "text":
             text += self._caption(self._builder.flush())
@@ -147,7 +148,7 @@ class Captions:
         return text + self._translated()
 
     def flush(self, outcome: Outcome) -> str:
-        """Return the last caption, and all that waits; without any, the header alone."""
+        """Return the last caption and its translations; if there are no captions, the header."""
         text = self._caption(self._builder.flush()) + self._translated()
         is_empty = outcome.incomplete is None and not self._number
         return _CUES[self._style][0] if is_empty else text
@@ -167,10 +168,10 @@ class Captions:
 
 
 class JSONLines:
-    """Each event as one line of JSON, an "end" event with the figures of the session last."""
+    """Each event as one line of JSON; the last is an "end" event with the session's statistics."""
 
     def push(self, event: Event) -> str:
-        """Return the line of an event that has one."""
+        """Return the line of an event, "" for events that have none."""
         if isinstance(event, Commit):
             return _line("commit", event.audio_time, tokens=list(map(token_record, event.tokens)))
         if isinstance(event, HypothesisChange):
@@ -183,7 +184,7 @@ class JSONLines:
         return ""
 
     def flush(self, outcome: Outcome) -> str:
-        """Return the end, if the recording was transcribed to it."""
+        """Return the "end" event if the recording was transcribed to its end."""
         if outcome.end is None or outcome.incomplete is not None:
             return ""
         return _line(
@@ -191,29 +192,29 @@ class JSONLines:
             outcome.audio_time,
             **outcome.header(),
             latency=outcome.end.latency and _rounded(outcome.end.latency),
-            wall_seconds=round_seconds(time.perf_counter() - outcome.began),
+            wall_seconds=round_seconds(time.perf_counter() - outcome.started),
             stats=_rounded(outcome.stats),
         )
 
 
 @attrs.define
 class Document:
-    """The whole result at the end, with the speakers and translations that are known by then."""
+    """The whole result at the end, with the speakers and translations known by then."""
 
     _style: str
-    _separators: Iterator[str] | None = None  # what stands before each object of an array
+    _separators: Iterator[str] | None = None  # precede the objects of a JSON array
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
 
     def push(self, event: Event) -> str:
-        """Return nothing yet."""
+        """Collect an event; nothing is written before the end."""
         self._timeline.add(event)
         if isinstance(event, SilenceSpan):
             self._silences.append(event.silence)
         return ""
 
     def flush(self, outcome: Outcome) -> str:
-        """Return the document, unless there are no words because of a failure."""
+        """Return the document, unless the recording failed before its first word."""
         if outcome.incomplete is not None and not outcome.has_words:
             return ""
         tokens, translations = self._timeline.tokens, self._timeline.translations
@@ -236,7 +237,7 @@ class Document:
         return f"{text}\n" if self._separators is None else next(self._separators) + text
 
 
-#: A format: what can be written after an event, and the rest in the end, also after a failure.
+#: `push` returns what can be written after an event, `flush` the rest, also after a failure.
 Format: TypeAlias = Text | Captions | JSONLines | Document
 
 
@@ -248,10 +249,10 @@ def new_format(
     in_lines: bool = False,
     separators: Iterator[str] | None = None,
 ) -> Format:
-    """Return a format for one session; text comes in whole lines where the live view has words."""
+    """Return a format for one session; *in_lines* writes text as whole lines, not word by word."""
     if style == "jsonl":
         return JSONLines()
-    # Both come after the words, and text alone can have translations below them.
+    # Both come after the words, and only plain text can add translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
         return Document(style, separators)
     return Text() if style == "text" and not (in_lines or has_translations) else Captions(style)
@@ -261,7 +262,7 @@ class LiveView:
     """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self.screen = sys.stdout  #: as it is now, before prints of plugins are redirected
+        self.screen = sys.stdout  #: taken before what plugins print is redirected
 
     def begin(self, title: str, duration: float | None) -> None:
         """Begin another recording."""
@@ -271,65 +272,64 @@ class LiveView:
         self._hypothesis = ""
 
     def show(self, event: Event) -> None:
-        """Draw an event: the position, and as many of the newest words as fit into a line."""
+        """Draw the position after an event and as many of the newest words as fit into the line."""
         for token in committed(event):
             self._captions.push(token)
-            self._hypothesis = ""  # until the event with what is left of it
+            self._hypothesis = ""  # until the HypothesisChange with what is left of it
         if isinstance(event, HypothesisChange):
             self._hypothesis = plain(event.transcript.text)
         elif isinstance(event, Endpoint):
-            self._captions.flush()  # its last line is printed
+            self._captions.flush()  # the last line of the utterance has been printed
         elif isinstance(event, SpeakerTurn):
             self._speaker = f"  {event.span.speaker}"
         clock = timedelta(seconds=int(event.audio_time))
         position = printable(f"{clock}{self._title}{self._speaker}")
         room = shutil.get_terminal_size().columns - column_count(position) - 3
         words = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[-room:]
-        while words and column_count(words) > room:  # some characters are wide
+        while words and column_count(words) > room:  # some characters take two columns
             words = words[1:]
         final = max(0, len(words) - len(self._hypothesis))
         self.draw(f"{position}  {words[:final]}{click.style(words[final:], dim=True)}")
 
     def draw(self, text: str) -> None:
         """Draw a line in place of the last one."""
-        if sys.stderr.isatty():  # \r: what others print stands at the beginning of the line
+        if sys.stderr.isatty():  # the last \r puts what others print at the beginning of the line
             click.echo(f"\r\x1b[K{text}\r", nl=False, err=True)
 
     def hide(self) -> None:
-        """Clear the line for text on the same terminal; the next event draws again."""
+        """Clear the line for text on the same terminal; the next event draws it again."""
         self.draw("")
 
 
 class Output:
-    """A result on standard output above *view*, or in a file, device or pipe to be followed."""
+    """A result that is written to standard output above *view*, or to a file, device or pipe."""
 
     def __init__(self, form: Format, view: LiveView, path: Path | None = None) -> None:
         self._form, self._view, self._path = form, view, path
         self._stream = None if path else view.screen
 
-    def hear(self, block: Captured) -> None:
-        """Text has no sound."""
+    def add_audio(self, block: Captured) -> None:
+        """Ignore audio."""
 
-    def add(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Write what an event adds."""
-        if text := self._form.push(event):  # what is replaced stays until there are words
+        if text := self._form.push(event):  # an existing file is kept until there are words
             self.write(text)
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the rest and close a file; comes once, also after a failure."""
+        """Write the rest and close the file; called once, also after a failure."""
         if text := self._form.flush(outcome):
             self.write(text)
         if self._path and not self._stream and outcome.incomplete is None:
-            self.write("")  # only a complete result without text empties what was there before
+            self.write("")  # only a complete result without text empties an existing file
         self._close()
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names the output."""
         if not self._path:
             self._view.hide()
-        # A file is opened with its first text and flushed after each: `tail -f` and a power cut
-        # find all that was written.  Of what is not Unicode, such as a file name, the escape is
-        # what JSON has too.
+        # A file is opened for its first text and flushed after each, so that `tail -f` shows it and
+        # a kill does not lose it.  What is not valid Unicode is escaped as in JSON.
         try:
             if self._path and not self._stream:
                 self._stream = self._path.open("w", encoding="utf-8", errors="backslashreplace")
@@ -345,12 +345,12 @@ class Output:
 
     def _close(self) -> None:
         if self._path and self._stream:
-            with suppress(OSError):  # of a disk that is full; the failure was reported
+            with suppress(OSError):  # the disk is full, which was reported
                 self._stream.close()
 
 
 class WavFile:
-    """The captured audio, 16 bits in one channel; what was not captured is silence."""
+    """A wav file of the captured audio, mono at 16 bits; what was not captured is silence."""
 
     def __init__(self, path: Path, rate: int) -> None:
         self._path, self._rate = path, rate
@@ -358,20 +358,20 @@ class WavFile:
         self._wave = wave.open(self._file)  # noqa: SIM115 -- closed by `finish`
         self._wave.setparams((1, 2, rate, 0, "NONE", ""))
 
-    def hear(self, block: Captured) -> None:
-        """Append audio; the file is whole after each call.  OSError names it."""
+    def add_audio(self, block: Captured) -> None:
+        """Append audio; the file is valid after each call.  OSError names the file."""
         try:
             for piece in block.pcm(self._rate):
                 self._wave.writeframes(piece)
             self._file.flush()
-        except (OSError, struct.error) as error:  # the length in the header has 32 bits
+        except (OSError, struct.error) as error:  # the header stores the length in 32 bits
             with suppress(OSError, struct.error):
-                self.finish()  # what was written so far can be played
+                self.finish()  # what was written so far can still be played
             reason = getattr(error, "strerror", None) or "a wav file holds 4 GB"
             raise OSError(f"cannot write {self._path}: {reason}") from error
 
-    def add(self, event: Event) -> None:
-        """Sound has no text."""
+    def add_event(self, event: Event) -> None:
+        """Ignore events."""
 
     def finish(self, _outcome: Outcome | None = None) -> None:
         """Close the file."""
@@ -385,7 +385,7 @@ def _line(event: str, audio_time: float, **fields: Any) -> str:
 
 
 def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
-    # Terminal control sequences are escapes in JSON as well; line breaks in strings already are.
+    # Terminal control characters are escaped in JSON too; line breaks in strings already are.
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     return ACTIVE.sub(lambda c: c[0] if c[0] == "\n" else f"\\u{ord(c[0]):04x}", text)
 

@@ -1,1 +1,1 @@
-"""Code that plugins share by framework; import these modules only where a model runs."""
+"""Code that plugins of one framework share; import these modules only where a model runs."""

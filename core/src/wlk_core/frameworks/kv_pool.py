@@ -1,4 +1,4 @@
-"""Attention of several streams in one pass on torch, over keys and values in a common pool."""
+"""Batched attention for several streams on torch, with keys and values in a shared pool."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 LEAST_GROWTH = 256  # positions
 GROWTH = 1.5  # factor by which a full pool grows
-EMPTY = 0  # the place that pads shorter caches: zeros, because masked NaN would still spread
+EMPTY = 0  # the place that pads shorter caches; it holds zeros, because NaN spreads even if masked
 
 
 class _Place:
-    """A place of a pool; it returns there when the last cache that has it is collected."""
+    """A place in a pool; it becomes free when the last cache that holds it is collected."""
 
     __slots__ = ("_free", "number")
 
@@ -30,20 +30,20 @@ class _Place:
         self.number = free.pop()
 
     def __del__(self) -> None:
-        self._free.append(self.number)  # list.append is atomic; this runs in any thread
+        self._free.append(self.number)  # atomic, because this runs in any thread
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class KVCache:
     """The keys and values of a row up to a position; immutable, so that a call can be repeated."""
 
-    # A place is written once, by the pass that it was taken for.  So caches that begin alike share
-    # places, and none is ever copied.
+    # A place is written only once, by the pass that took it.  So caches with the same beginning
+    # share places, and nothing is ever copied.
 
     pool: KVPool
-    places: tuple[_Place, ...] = ()  #: of the newest positions
+    places: tuple[_Place, ...] = ()  #: one for each of the newest positions
     numbers: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, np.int64))  #: of places
-    positions: int = 0  #: so far, those that have left the window included
+    positions: int = 0  #: number so far, including those that have left the window
 
     @property
     def nbytes(self) -> int:
@@ -61,7 +61,7 @@ class KVCache:
         )
 
     def extended(self, count: int) -> KVCache:
-        """Return the cache with *count* positions to write, without those outside the window."""
+        """Return the cache with *count* new positions to write, less those outside the window."""
         left = max(0, len(self.places) - (self.pool.window - 1))
         fresh = self.pool.taken(count)
         numbers = np.array([place.number for place in fresh], np.int64)
@@ -75,10 +75,10 @@ class KVCache:
 
 class KVPool:
     """
-    The memory of all caches of a stack of attention layers, a place for each position.
+    The memory for all KV caches of a stack of attention layers, with one place per position.
 
     It grows when no place is free, and keeps its memory for later streams.  Only one thread at a
-    time may use a pool.  Each of *layers* has *heads* of keys and values, each head of *size*; a
+    time may use a pool.  Each of *layers* layers has *heads* key-value heads of *size* elements; a
     query attends to *window* positions, including its own.
     """
 
@@ -96,7 +96,7 @@ class KVPool:
         self.device = device
         self.position_bytes = layers * 2 * heads * size * dtype.itemsize
         self.free: list[int] = []
-        self.capacity = 1  #: places allocated, first EMPTY
+        self.capacity = 1  #: places allocated, including EMPTY
         shape = (1, 2, heads, size)
         self._memory = [torch.zeros(shape, device=device, dtype=dtype) for _ in range(layers)]
 
@@ -105,14 +105,14 @@ class KVPool:
         return KVCache(pool=self)
 
     def taken(self, count: int) -> tuple[_Place, ...]:
-        """Return *count* places that no cache has; what they contain is undefined."""
+        """Return *count* free places with undefined contents."""
         missing = count - len(self.free)
         if missing > 0:
             self._grow(max(missing, LEAST_GROWTH, round((GROWTH - 1) * self.capacity)))
         return tuple(_Place(self.free) for _ in range(count))
 
     def gathered(self, layer: int, numbers: Tensor) -> Tensor:
-        """Return the places int64[rows, n] as [rows, n, 2 (keys and values), heads, size]."""
+        """Return places int64[rows, n] as [rows, n, 2, heads, size], keys before values."""
         memory = self._memory[layer]
         return memory.index_select(0, numbers.flatten()).view(*numbers.shape, *memory.shape[1:])
 
@@ -122,7 +122,7 @@ class KVPool:
 
     def _grow(self, count: int) -> None:
         capacity = self.capacity + count
-        for layer, memory in enumerate(self._memory):  # one at a time, to hold few of them twice
+        for layer, memory in enumerate(self._memory):  # one by one, so that only one is held twice
             if len(memory) < capacity:
                 grown = memory.new_zeros((capacity, *memory.shape[1:]))
                 grown[: len(memory)] = memory
@@ -133,14 +133,13 @@ class KVPool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Packing:
-    """Conversion between packed rows, one after the other, and rows padded to the longest."""
+    """Convert between rows packed one after the other and rows padded to the longest."""
 
-    # Layers run on packed positions, because rows differ in length.  Only attention needs a
-    # rectangle.
+    # Rows differ in length, so layers run on packed positions; only attention needs a rectangle.
 
     rows: int
     longest: int
-    padded: Tensor | None  #: int64[positions], places in the rectangle; None if all are filled
+    padded: Tensor | None  #: int64[positions], indices into the rectangle; None if it has no gaps
 
     @classmethod
     def of(cls, counts: Sequence[int], device: torch.device) -> Packing:
@@ -165,21 +164,21 @@ class Packing:
 
 
 def _is_filled(counts: Sequence[int]) -> NDArray[np.bool_]:
-    """Return bool[rows, longest]: where a rectangle of rows with *counts* positions has one."""
+    """Return bool[rows, longest]: true for the *counts* positions of the rows, not for padding."""
     return np.arange(max(counts)) < np.array(counts)[:, None]
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class AttentionPass:
     """
-    A batch of new positions of several caches on its way through a stack of layers.
+    One pass of several caches' new positions through a stack of layers.
 
     Hidden states are packed, [positions, width], row after row; see Packing.
     """
 
     pool: KVPool
-    caches: list[KVCache]  #: of each row, with its new positions
-    packing: Packing  #: of the new positions
+    caches: list[KVCache]  #: one per row, with its new positions
+    packing: Packing  #: the layout of the new positions
     position_ids: Tensor  #: int64[1, positions]
     fresh: Tensor  #: int64[positions], the places where keys and values are written
     numbers: Tensor  #: int64[rows, keys], the places of each row, padded with EMPTY
@@ -187,14 +186,14 @@ class AttentionPass:
 
     @classmethod
     def of(cls, pool: KVPool, caches: Sequence[KVCache], counts: Sequence[int]) -> AttentionPass:
-        """Extend *caches* by *counts* positions."""
+        """Return a pass that extends each of *caches* by as many positions as *counts* states."""
         extended = [cache.extended(n) for cache, n in zip(caches, counts, strict=True)]
         held = [len(cache.places) for cache in extended]
         numbers = np.full((len(held), max(held)), EMPTY)
         numbers[_is_filled(held)] = np.concatenate([cache.numbers for cache in extended])
         ends = np.array([cache.positions for cache in extended])[:, None]
         positions = ends - np.array(counts)[:, None] + np.arange(max(counts))
-        # A padded query repeats the last one, because a softmax over no keys is NaN.
+        # Queries are padded by repeating the last one, because a softmax over no keys is NaN.
         queries = np.minimum(positions, ends - 1)[:, None, :, None]
         keys = (ends - np.array(held)[:, None] + np.arange(max(held)))[:, None, None]
 
@@ -217,9 +216,9 @@ class AttentionPass:
         self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float
     ) -> Tensor:
         """
-        Write the keys and values, and return the attention of *layer*, [positions, heads * size].
+        Write *keys* and *values*; return the attention of *layer*, [positions, heads * size].
 
-        All are packed, [positions, heads, size]; keys and values may have fewer heads.
+        All are packed, [positions, heads, size]; keys and values may have fewer heads than queries.
         """
         self.pool.write(layer, self.fresh, keys, values)
         memory = self.pool.gathered(layer, self.numbers)

@@ -15,8 +15,8 @@ def require_memory(
 
     If *available* is None, nothing is checked.  The message names *model* and ends with *remedy*.
     """
-    # Before loading: where memory is overcommitted, as on Linux, the system kills the process
-    # instead of raising MemoryError.
+    # A system that overcommits memory, such as Linux, kills a process that runs out of it instead
+    # of raising MemoryError.
     if available is not None and needed > available:
         raise out_of_memory(model, needed=needed, available=available, device=device, remedy=remedy)
 
@@ -24,13 +24,13 @@ def require_memory(
 def out_of_memory(
     model: str, *, needed: int, available: int | None, device: str, remedy: str
 ) -> BackendUnavailable:
-    """Return the error for a model that does not fit, with what the user can do instead."""
+    """Return the error for a model that does not fit; *remedy* is what the user can do instead."""
     limit = "" if available is None else f", and {device} has {available / 1e9:.1f} GB"
     return BackendUnavailable(f"{model} needs {needed / 1e9:.1f} GB of memory{limit}; {remedy}")
 
 
 def physical_memory() -> int | None:
-    """Return the bytes of memory of this machine, None if the system does not report them."""
+    """Return the bytes of memory in this machine, None if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf

@@ -1,4 +1,4 @@
-"""Choose the device, dtype and memory limit of MLX; share one MLX stream among threads."""
+"""Choose MLX's device and dtype, query its memory, and share one MLX stream among threads."""
 
 from __future__ import annotations
 
@@ -28,55 +28,55 @@ T = TypeVar("T")
 class SharedStream:
     """An MLX stream that any thread may use, one thread at a time; see `shared_stream`."""
 
-    # MLX gives each thread a default stream, which only that thread can evaluate on and which it
-    # never frees: on the CPU every thread that ever used MLX leaves a worker thread (mlx 0.32).
-    # Any thread may process audio, so all threads share one stream and its lock.  This costs
-    # nothing, because a device runs one command at a time anyway.
+    # MLX gives each thread a default stream, on which only that thread can evaluate and which is
+    # never freed: on the CPU, every thread that has used MLX leaves a worker thread behind (mlx
+    # 0.32).  Any thread may process audio, so all threads share one stream and its lock.  This
+    # costs nothing, because a device runs one command at a time anyway.
 
     def __init__(self, device: mx.DeviceType) -> None:
         self.is_gpu: bool = device == mx.gpu
-        self.device = "gpu" if self.is_gpu else "cpu"  #: the kind of device that it runs on
+        self.device = "gpu" if self.is_gpu else "cpu"  #: the kind of its device
         self._lock = threading.RLock()
         self._stream = mx.new_thread_unsafe_stream(device)
         with self.acquire():
-            mx.eval(mx.zeros(1))  # RuntimeError where MLX has no back end
+            mx.eval(mx.zeros(1))  # RuntimeError if MLX has no back end
 
     @contextmanager
     def acquire(self) -> Iterator[None]:
         """
-        Wait for the stream and make it the default one of this thread.
+        Wait for the stream and make it the default of this thread.
 
-        The thread that holds the stream may acquire it again.  Results have to be evaluated, or
-        sent off with `mlx.core.async_eval`, before it is given back: a lazy array is computed by
-        whichever thread uses it first, which then need not hold the stream.
+        The thread that holds the stream may acquire it again.  Results must be evaluated, or
+        submitted with `mlx.core.async_eval`, before the stream is released: a lazy array is
+        computed by whichever thread uses it first, and that one may not hold the stream.
         """
         with self._lock, mx.stream(self._stream):
             yield
 
     def load(self, make: Callable[[], T]) -> T:
-        """Return what *make* returns, which builds modules on this stream, in a thread."""
-        # Modules begin with random weights.  A thread that has drawn random numbers can crash the
-        # process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
-        # This one ends here.
+        """Call *make*, which builds modules, on this stream in a new thread; return its result."""
+        # Modules start with random weights.  A thread that has drawn random numbers can crash the
+        # process if both end at the same time (mlx 0.32, ml-explore/mlx#4110), and the caller's
+        # thread might.  This one ends here.
         with ThreadPoolExecutor(max_workers=1) as pool:
             return pool.submit(self.acquire()(make)).result()
 
     def warn_of_quantized(self, model: str) -> None:
-        """Log that quantized weights are slow here, which they are on a CPU."""
+        """Warn that quantized weights are slow, if this stream runs on a CPU."""
         if not self.is_gpu:
             _LOGGER.warning(
-                "%s is quantized, and MLX computes with quantized weights slowly on a CPU, far "
-                "slower than real time for a large model; take one that is not quantized, or a GPU",
+                "%s is quantized, and MLX runs quantized weights slowly on a CPU, far slower than "
+                "real time for a large model; choose one that is not quantized, or a GPU",
                 model,
             )
 
 
 def shared_stream(device: str, *, install_hint: str) -> SharedStream:
     """
-    Return the stream that all threads share on *device*: auto, cpu or gpu, as the option has them.
+    Return the stream that all threads share on *device*: auto, cpu or gpu, as in the option.
 
-    Raises BackendUnavailable where MLX has no such device or cannot compute on it; `install_hint`,
-    for the message, is the command that installs MLX for an NVIDIA GPU.
+    Raises BackendUnavailable if MLX has no such device or cannot compute on it.  Its message
+    includes *install_hint*, the command that installs MLX for an NVIDIA GPU.
     """
     if device == "gpu" and not mx.is_available(mx.gpu):
         raise BackendUnavailable(
@@ -85,11 +85,11 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
         )
     kind = mx.default_device().type if device == "auto" else mx.DeviceType[device]
     try:
-        with _OPENING:  # a cache lets two first calls pass, and each would get a lock of its own
+        with _OPENING:  # `cache` lets two first calls run, and each would get a lock of its own
             return _stream_of(kind)
     except RuntimeError as error:
         raise BackendUnavailable(
-            f"MLX is installed and computes nothing on its device {kind.name}: {error}; "
+            f"MLX is installed but cannot compute on its device {kind.name}: {error}; "
             f"install it with a back end: {install_hint}"
         ) from error
 
@@ -101,29 +101,29 @@ def choose_dtype(
     name: str, *, is_gpu: bool, declared: str | None = None, accelerated: mx.Dtype = mx.float16
 ) -> mx.Dtype:
     """
-    Return the dtype called *name*.
+    Return the dtype called *name*, one of DTYPES or "auto".
 
-    "auto" is the dtype that the checkpoint declares, if it is one of DTYPES; else float32 on the
-    CPU and *accelerated* on a GPU.  The option `dtype` of a spec has no other names.
+    "auto" is the dtype *declared* by the checkpoint if it is in DTYPES, else float32 on the CPU and
+    *accelerated* on a GPU.
     """
     fallback = accelerated if is_gpu else mx.float32
     return DTYPES.get(declared or "", fallback) if name == "auto" else DTYPES[name]
 
 
 def available_memory(device: str) -> int | None:
-    """Return the bytes available on the MLX device cpu or gpu, None if the system reports none."""
+    """Return the bytes available on the MLX device cpu or gpu, None if unknown."""
     info = mx.device_info(mx.DeviceType[device])
-    keys = ("max_recommended_working_set_size", "total_memory", "memory_size")  # by back end
+    keys = ("max_recommended_working_set_size", "total_memory", "memory_size")  # one per back end
     return next((int(info[key]) for key in keys if key in info), physical_memory())
 
 
 # MLX's own activations are compiled, and the thread state of compiled functions can abort the
-# process when the thread and the process end together (mlx 0.32, ml-explore/mlx#4110).
+# process if the thread and the process end at the same time (mlx 0.32, ml-explore/mlx#4110).
 def gelu(x: mx.array) -> mx.array:
     """Return the exact GELU; not compiled."""
     return x * (1 + mx.erf(x / math.sqrt(2))) / 2
 
 
 def silu(x: mx.array) -> mx.array:
-    """Return x times its sigmoid; not compiled, as `gelu`."""
+    """Return x times its sigmoid; not compiled, like `gelu`."""
     return x * mx.sigmoid(x)

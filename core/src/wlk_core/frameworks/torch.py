@@ -1,4 +1,4 @@
-"""Choose the device and dtype of torch, and query its memory."""
+"""Choose torch's device and dtype, and query its memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CHECKS = {
 
 def choose_device(name: str) -> torch.device:
     """
-    Return the device called *name*: cuda, mps or cpu, or for auto the first of them that is here.
+    Return the device called *name*: cuda, mps or cpu, or with auto the first that is present.
 
-    Raises BackendUnavailable where torch has no such device.  Specs have no other names.
+    Raises BackendUnavailable if torch has no such device.
     """
     is_present = {
         "cuda": torch.cuda.is_available(),
@@ -35,8 +35,8 @@ def choose_device(name: str) -> torch.device:
             "the option device out"
         )
     if name == "cuda":
-        # cuDNN's attention plans anew for every length of the keys, and here each step has another:
-        # on an H100 that took more time than all the rest of a step of Voxtral 4B.
+        # cuDNN's attention makes a new plan for every number of keys, which changes at each step:
+        # on an H100, planning took longer than all the rest of a step of Voxtral 4B.
         torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device(name)
 
@@ -49,15 +49,15 @@ def choose_dtype(
     accelerated: torch.dtype = torch.float16,
 ) -> torch.dtype:
     """
-    Return the dtype called *name*.
+    Return the dtype called *name*, one of DTYPES or "auto".
 
-    "auto" is the dtype that the checkpoint declares, if it is one of DTYPES; else bfloat16 on a CPU
-    that multiplies in it, float32 on others, *accelerated* elsewhere.  Specs have no other names.
+    "auto" is the dtype *declared* by the checkpoint if it is in DTYPES, else bfloat16 on a CPU with
+    instructions for it, float32 on any other CPU, and *accelerated* elsewhere.
     """
     fallback = accelerated
     if device.type == "cpu":
-        # With these instructions products of matrices take a quarter of the time of float32;
-        # without them bfloat16 is converted for each product.  Older releases of torch do not tell.
+        # With these instructions, matrix products take a quarter of the time of float32; without
+        # them, bfloat16 is converted for each product.  Older torch releases do not report them.
         features: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         is_fast = features.get("avx512_bf16") or features.get("amx_bf16")
         fallback = torch.bfloat16 if is_fast else torch.float32

@@ -1,4 +1,4 @@
-"""A session: the audio of a file, a pipe or a live source through a stream, as events."""
+"""Sessions: run the audio of a file, a pipe or a live source through a stream, as events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-The events of a session, in the order in which they happen.
+The events that a session reports.
 
-`audio_time` is the stream time of the audio received by then, in seconds.
+`audio_time` is the stream time, in seconds, of the end of the audio received by then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Commit:
 
 @attrs.frozen
 class HypothesisChange:
-    """The hypothesis changed; an empty transcript means that no text can change any more."""
+    """The hypothesis changed; an empty transcript means that all text so far is committed."""
 
     transcript: Transcript
     audio_time: float
@@ -70,9 +70,9 @@ class Endpoint:
 
 @attrs.frozen(kw_only=True)
 class Marked:
-    """All audio before a mark was decoded as far as the policy decides; its text was reported."""
+    """All audio before a mark is decoded as far as the policy can, and its text is reported."""
 
-    name: str  #: of the mark
+    name: str  #: the name of the mark
     transcript: Transcript  #: the hypothesis
     processed_up_to: float  #: stream time up to which the model has consumed the audio
     stable_up_to: float  #: no later token starts before this stream time
@@ -82,7 +82,7 @@ class Marked:
 
 @attrs.frozen
 class SpeakerTurn:
-    """A diarizer found a speaker; spans may come after the words in them were committed."""
+    """A diarizer identified a speaker; its span can come after the words in it were committed."""
 
     span: SpeakerSpan
     audio_time: float
@@ -100,24 +100,24 @@ class Translation:
 class Lag:
     """Audio comes faster than it is decoded, or the session has caught up."""
 
-    seconds: float  #: of audio received that wait to be decoded; 0 when none does any more
+    seconds: float  #: audio that waits to be decoded; 0 when the session has caught up
     audio_time: float
 
 
 @attrs.frozen
 class Failure:
     """
-    An engine call failed.
+    A call of the engine or of an annotator failed.
 
-    Nothing was changed by it.  After a failure that is not final the same call is made again; an
-    annotator is switched off instead.  A final one is followed by the End: audio that was not
-    decoded is lost, committed text is not.
+    The failed call changed nothing.  Unless the failure is final, an engine call is retried and an
+    annotator is switched off.  A final failure is followed by the End: audio that was not decoded
+    is lost, but no committed text.
     """
 
     error: WLKError
     is_final: bool
     audio_time: float
-    #: "diarizer", "translator" or "turn detector"; None where the processor failed
+    #: "diarizer", "translator" or "turn detector"; None if the processor failed
     annotator: str | None = None
 
 
@@ -126,8 +126,8 @@ class LatencySummary:
     """
     Emission latency in seconds over the words of a session.
 
-    Computation-unaware: it runs from the end of the word, by the word's own time, to the stream
-    time of the audio received when it was committed.  The time that the model took is left out.
+    Computation-unaware: it is measured from the word's own end time to the stream time of the audio
+    received when the word was committed, and leaves out the time that the model took.
     """
 
     words: int
@@ -141,7 +141,7 @@ class End:
 
     audio_time: float  #: the length of the stream in seconds
     stats: StreamStats  #: after the last step, before the processor releases its state
-    latency: LatencySummary | None  #: of the committed words, None where there were none
+    latency: LatencySummary | None  #: of the committed words, None if there are none
 
 
 Event: TypeAlias = (
@@ -158,4 +158,4 @@ Event: TypeAlias = (
     | Failure
     | End
 )
-"""Everything that a session reports."""
+"""Any event of a session."""

@@ -26,40 +26,40 @@ class Session:
     """
     One stream of audio that becomes one ordered list of events.
 
-    Like h11 for HTTP, a session does no input or output: it takes audio and returns events.  A
-    file, a microphone and a server are loops around it::
+    Like h11 for HTTP, a session does no input or output: it takes audio and returns events.
+    Files, microphones and servers are loops around it::
 
         session = Session(backend.create_processor(language="en"), gate=silence_gate())
         for chunk in chunks:
             handle(session.feed(chunk))
         handle(session.finish())
 
-    Audio is bytes of `encoding`, or arrays, of one channel; see `PcmConverter`.  Each event comes
-    once, in order, with times in seconds on the stream clock; none comes after `End`.
+    Audio is one channel, as bytes in `encoding` or as arrays; see `PcmConverter`.  Each event comes
+    once, in order, with times in seconds on the stream clock; `End` is the last.
 
     A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
     `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
-    the first four raise StreamClosed once the audio was ended or the session is over.  `step` makes
-    at most one call of the processor and returns its events; one thread at a time may step it.
+    the first four raise StreamClosed once the audio has ended or the session is over.  `step` makes
+    at most one call of the processor and returns its events; one thread at a time may call it.
 
-    A call that fails is a `Failure` and is made again by the next step.  After the last attempt
-    the failure is final and the session ends; everything committed has been returned before.
+    A failed call is reported as a `Failure` and retried by the next step.  After the last attempt
+    the failure is final and the session ends; everything committed is returned first.
 
-    Raises OptionError or, as `PcmConverter`, AudioFormatError for an argument out of range.
+    Raises OptionError, or AudioFormatError as `PcmConverter` does, for an argument out of range.
 
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.
         gate: drops pauses and finds endpoints; with None the model gets all audio.
-        diarizer: finds the speakers; its spans are `SpeakerTurn` events.
-        translator: translates committed text, as `Translation` events.
+        diarizer: finds the speakers, reported as `SpeakerTurn` events.
+        translator: translates committed text, reported as `Translation` events.
         turn_detector: ends an utterance earlier than the gate would; needs a gate.  The caller
             closes all three after the End; the session never does.
-        encoding: the form of audio that is given as bytes.
+        encoding: the sample format of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
-        max_backlog_seconds: how much audio may wait; beyond it `receive` refuses the next piece.
-        skip_ticks_after: seconds of waiting audio beyond which the session catches up: a policy
-            then decides only at its latest tick.  No audio is left out, but the words may depend on
-            when the audio came.  None for never, so that they do not.
+        max_backlog_seconds: seconds of audio that may wait before `receive` refuses more.
+        skip_ticks_after: seconds of waiting audio beyond which the session catches up: the policy
+            then decides only at its latest tick.  No audio is left out, but the words can depend on
+            when the audio came.  With None they never do.
 
     """
 
@@ -81,10 +81,10 @@ class Session:
         if skip_ticks_after is not None:
             skip_after = _seconds("skip_ticks_after", skip_ticks_after)
         if gate is not None and gate.is_used:  # its times count from the start of another stream
-            raise OptionError("expected a new gate, got that of another session; make one for each")
+            raise OptionError("expected a new gate, got one that was used; create one per session")
         self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._queue = InputQueue("the session has ended; open a new one for more audio")
-        self._receiving = threading.Lock()  # while audio is converted, never while the model runs
+        self._receiving = threading.Lock()  # held to convert audio, never while the model runs
         parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
         annotators = {name: part for name, part in parts.items() if part is not None}
         self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=skip_after)
@@ -110,7 +110,7 @@ class Session:
 
     @property
     def is_ending_utterance(self) -> bool:
-        """Whether the utterance is over, by a commit, a silence or the end, and not flushed yet."""
+        """Whether a commit, a silence or the end ended the utterance, which is not flushed yet."""
         return not self.is_over and (self._worker.is_flushing or self._queue.commands > 0)
 
     def receive(self, audio: Audio) -> None:
@@ -136,10 +136,10 @@ class Session:
 
     def skip(self, seconds: float) -> None:
         """
-        Declare that *seconds* of audio were not captured, as by a device that was lost.
+        Declare that *seconds* of audio were not captured, for example while a device was lost.
 
         The clock moves on and the utterance ends; an `AudioGap` is reported.  Raises ClockError
-        where *seconds* is negative or longer than a stream may be.
+        if *seconds* is negative or longer than a stream can be.
         """
         self._queue.put_silence(seconds, in_samples=True)
 
@@ -147,17 +147,17 @@ class Session:
         """
         Declare that the utterance ends with the audio received so far.
 
-        The steps commit all of its words and report one `Endpoint`, with or without a gate and
-        also where no audio came since the last commit.
+        The next steps commit all of its words and report one `Endpoint`, with or without a gate
+        and even if no audio came since the last commit.
         """
-        self._queue.put(Command.COMMIT)  # also after another one: each has an endpoint
+        self._queue.put(Command.COMMIT)
 
     def mark(self, name: str) -> None:
         """
-        Request one `Marked` event when all audio before it is decoded.
+        Request a `Marked` event for when all audio received so far is decoded.
 
-        The steps decode it as far as the policy can without later audio, and commit nothing that
-        the policy would not.  This is how a client on another machine learns what was decoded.
+        It is decoded as far as the policy can without later audio, and the mark itself commits
+        nothing.  This is how a client on another machine learns what was decoded.
         """
         self._queue.put(name)
 
@@ -174,7 +174,7 @@ class Session:
         Take a piece of audio, or make a call of the processor; return what happened.
 
         Raises:
-            ConcurrentCallError: another thread steps this session; nothing was changed.
+            ConcurrentCallError: another thread is stepping this session; nothing was changed.
             StreamClosed: the processor was closed by its owner; the session is over.
 
         """
@@ -186,7 +186,7 @@ class Session:
             return
         if not self._stepping.acquire(blocking=False):
             raise ConcurrentCallError(
-                "another thread steps this session; one thread at a time may step it"
+                "another thread is stepping this session; one thread at a time may step it"
             )
         try:
             self._worker.has_called = False
@@ -208,7 +208,7 @@ class Session:
         End the session because of *error*; return its last events, a final Failure and the End.
 
         The events of a step that raised come first.  Returns nothing if the End was returned
-        before.  May not be called while a step runs.
+        before.  Must not be called while a step runs.
         """
         if not self._worker.has_ended:
             self._end_session()

@@ -1,4 +1,4 @@
-"""Arrange the events of a session as lines of text and pauses, for captions and transcripts."""
+"""Arrange the events of a session into lines of text and pauses, for captions and transcripts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-_MIN_SECONDS = 1e-3  # a token without length still overlaps the speaker at its time
-_EARLY_SECONDS = 0.5  # by which engines put the first word of a turn before its sound
+_MIN_SECONDS = 1e-3  # the length of a token without one, so that it overlaps a speaker
+_EARLY_SECONDS = 0.5  # engines can place the first word of a turn this long before its sound
 
 
 @attrs.frozen(kw_only=True)
@@ -58,7 +58,7 @@ T = TypeVar("T", TextLine, Segment)
 
 class Timeline:
     """
-    Arrange the events of a session in lines, in order of their times.
+    Arrange the events of a session into lines, ordered by time.
 
     * A text line ends where a caption ends (`SegmentBuilder`), at a pause and at another speaker.
     * Adjacent pauses are merged.
@@ -70,8 +70,8 @@ class Timeline:
     def __init__(self) -> None:
         self._tokens: list[ASRToken] = []  # as they were committed
         self._pauses: list[Silence] = []
-        self._spans: list[SpeakerSpan] = []  # by start
-        self.translations: list[TranslatedText] = []  #: all so far, by start
+        self._spans: list[SpeakerSpan] = []  # sorted by start
+        self.translations: list[TranslatedText] = []  #: all so far, sorted by start
 
     def add(self, event: Event) -> None:
         """Apply an event."""
@@ -91,15 +91,15 @@ class Timeline:
 
     @property
     def tokens(self) -> list[ASRToken]:
-        """All tokens so far, with the speakers that are known by now."""
+        """All tokens so far, with the speakers known by now."""
         return with_speakers(self._tokens, self._spans)
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """All lines so far, built anew from all events."""
+        """All lines so far, rebuilt from all events."""
         lines = list(self._untranslated())
-        texts = [line for line in lines if isinstance(line, TextLine)]
-        translated = iter(with_translations(texts, self.translations))
+        text_lines = [line for line in lines if isinstance(line, TextLine)]
+        translated = iter(with_translations(text_lines, self.translations))
         return tuple(next(translated) if isinstance(line, TextLine) else line for line in lines)
 
     def _untranslated(self) -> Iterator[Line]:
@@ -119,23 +119,23 @@ class Timeline:
         yield from pauses
 
 
-def with_translations(lines: Sequence[T], texts: Iterable[TranslatedText]) -> list[T]:
-    """Return *lines* of text, sorted by start, each with the *texts* that begin in it."""
-    starts, found = [line.start - EPS for line in lines], list(lines)
-    for text in texts if lines else ():
-        index = max(0, bisect_right(starts, text.start) - 1)
-        parts = filter(None, (found[index].translation, text.text.strip()))
-        found[index] = attrs.evolve(found[index], translation=" ".join(parts))
-    return found
+def with_translations(lines: Sequence[T], translations: Iterable[TranslatedText]) -> list[T]:
+    """Return *lines*, sorted by start, each joined with the *translations* that begin in it."""
+    starts, translated = [line.start - EPS for line in lines], list(lines)
+    for translation in translations if lines else ():
+        index = max(0, bisect_right(starts, translation.start) - 1)
+        parts = filter(None, (translated[index].translation, translation.text.strip()))
+        translated[index] = attrs.evolve(translated[index], translation=" ".join(parts))
+    return translated
 
 
 def with_speakers(tokens: Iterable[ASRToken], spans: Sequence[SpeakerSpan]) -> list[ASRToken]:
     """
     Return *tokens* with the speakers whose *spans*, sorted by start, overlap them longest.
 
-    A token in nobody's span belongs to the speaker who begins right after it, if any does.
+    A token outside all spans belongs to the speaker who begins within half a second after it.
     """
-    # The latest end up to each span, so that those ending after a time can be bisected.
+    # The latest end up to each span: these are sorted, so the spans after a time can be bisected.
     ends = list(accumulate((span.end for span in spans), max))
     labelled = []
     for token in tokens:

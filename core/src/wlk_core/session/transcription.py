@@ -1,4 +1,4 @@
-"""A recording to its text in one call, and live audio to events, with and without asyncio."""
+"""Transcribe a recording in one call, or live audio as events, with or without asyncio."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ logger = logging.getLogger(__name__)
 
 @attrs.frozen(kw_only=True)
 class Transcription:
-    """The text of a whole recording."""
+    """The transcript of a whole recording."""
 
-    text: str  #: the transcript, without white space at its ends
-    words: tuple[ASRToken, ...]  #: the committed tokens; their texts carry their own spacing
+    text: str  #: without white space at its ends
+    words: tuple[ASRToken, ...]  #: the committed tokens, each with its own spacing
     segments: tuple[Segment, ...]  #: the words as captions
     silences: tuple[Silence, ...]  #: the pauses that were left out; empty with ``vad=False``
-    language: str | None  #: of most words, else the one the stream was forced to, else None
+    language: str | None  #: detected for most words, else the one that was requested, else None
     duration: float  #: the length of the audio in seconds
 
     def to_srt(self) -> str:
-        """Return the text of a SubRip file."""
+        """Return the content of a SubRip file."""
         return srt_text(self.words)
 
     def to_vtt(self) -> str:
-        """Return the text of a WebVTT file."""
+        """Return the content of a WebVTT file."""
         return vtt_text(self.words)
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def transcribe(
         vad: leave pauses out, because models invent words in silence; GateParameters choose
             when speech begins and ends.
         chunk_seconds: how much audio the model is given at a time.
-        sample_rate: of an array, by default 16,000 Hz; a file names its own.
-        options: the spec's options of scope "stream".  Where they name neither a policy nor an
-            option of one, the policy for recordings is taken if the backend has it.
+        sample_rate: samples a second of an array, by default 16,000; a file states its own.
+        options: the spec's options of scope "stream".  If they include neither a policy nor an
+            option of one, the backend's policy for recordings is used, if it has one.
 
     Raises:
         AudioFormatError: the audio is not what `decode_file` or a stream accepts, or is damaged.
@@ -127,8 +127,8 @@ def transcribe(
     options = backend.spec.recording_options(options)
     pieces: Generator[NDArray[np.float32]]
     if isinstance(audio, np.ndarray):
-        validate_audio(audio)  # all of it, before the model works
-        # A copy of the whole recording could be gigabytes.
+        validate_audio(audio)  # all of it, before the model runs
+        # Copied piece by piece, because a copy of the whole recording could take gigabytes.
         pieces = (
             sealed(np.array(audio[start : start + MAX_PIECE]))
             for start in range(0, len(audio), MAX_PIECE)
@@ -141,9 +141,7 @@ def transcribe(
             "convert samples with numpy.asarray(samples, dtype='float32')"
         )
     elif sample_rate is not None:
-        raise OptionError(
-            "`sample_rate` is that of an array, and a file names its own: leave it out"
-        )
+        raise OptionError("`sample_rate` is only for arrays; a file states its own: leave it out")
     else:
         pieces = decode_file(audio)
     events = stream(
@@ -193,14 +191,14 @@ def stream(
     Transcribe chunks of float32[n] at `sample_rate`, n >= 0, and yield events as they happen.
 
     `language`, `task` and `options` are those of `create_processor`.  Each chunk is copied, so that
-    its memory may be reused, and resampled where `sample_rate` is not 16 kHz.  The model works
-    whenever `chunk_seconds` of audio have come.  With `vad` pauses are left out, because models
-    invent words in silence; GateParameters choose when speech begins and ends.  A loop that is left
-    early closes the stream without a finish; close the generator to do so at a known time.
+    its memory can be reused, and resampled if `sample_rate` is not 16 kHz.  The model runs whenever
+    `chunk_seconds` of audio have come.  With `vad` pauses are left out, because models invent words
+    in silence; GateParameters choose when speech begins and ends.  Leaving the loop early closes
+    the stream without a finish; close the generator to do so at a known time.
 
-    Errors, those of *chunks* included, are raised after everything committed before them.  After an
-    AudioFormatError or an OSError of *chunks* the audio before it is finished first, so that a
-    damaged file gives all the text of its sound part.
+    Errors, including those that *chunks* raises, are raised after everything committed before them.
+    If *chunks* raises AudioFormatError or OSError, the audio before it is transcribed to its end
+    first, so that a damaged file gives all the text of its undamaged part.
 
     Yields:
         The events of a Session in the order in which they happen, and one End.
@@ -212,7 +210,7 @@ def stream(
 
     """
     chunker, gate = new_chunker(chunk_seconds, sample_rate), silence_gate(vad)
-    if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # else its samples would be the chunks
+    if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
     processor = backend.create_processor(language=language, task=task, **options)
     return run_session(processor, Session(processor, gate=gate, rate=sample_rate), chunks, chunker)
@@ -232,38 +230,38 @@ def astream(
     """
     Transcribe chunks without blocking the event loop; see `stream`.
 
-    Every call of the model runs in a thread of asyncio, one at a time, and so does the opening of
-    the stream with the first ``anext``, because it may wait for another server.  A thread is held
-    only while the model works.  Two calls may come from different threads; run a backend that
-    declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own.
+    Every call of the model runs in one of asyncio's threads, one at a time.  So does opening the
+    stream, at the first ``anext``, because it may wait for another server.  A thread is occupied
+    only while the model runs.  Two calls can run in different threads; if a backend declares
+    ``thread_affinity="same-thread"``, use `stream` in a thread of your own.
 
-    A consumer that is cancelled, or that calls `aclose`, closes the stream.  The cancellation waits
-    for the step that is running, because no engine can be interrupted, so that the backend can be
-    closed right afterwards.  What that step commits is dropped with the audio that was not decoded:
-    end the source instead where every word counts.  Another task cancels that of the consumer:
-    `aclose` during its ``anext`` raises RuntimeError, as of any asynchronous generator.
+    Cancelling the consumer, or `aclose`, closes the stream.  A cancellation waits for the running
+    step, because an engine cannot be interrupted; the backend can be closed right afterwards.  What
+    this step commits is dropped, with all audio that was not decoded: to keep every word, end the
+    source instead.  Another task has to cancel the consumer's task: `aclose` during its ``anext``
+    raises RuntimeError, as with any asynchronous generator.
     """
-    # What is wrong is refused now, and not with the first anext.
+    # Invalid arguments are refused now, not at the first anext.
     backend.spec.stream_options(options)
     pieces = aiter(chunks)
     chunker = new_chunker(chunk_seconds, sample_rate)
 
-    def opened(stack: ExitStack) -> Session:
+    def open_session(stack: ExitStack) -> Session:
         gate = silence_gate(vad)
         processor = backend.create_processor(language=language, task=task, **options)
         stack.enter_context(closing(processor))
         return Session(processor, gate=gate, rate=sample_rate)
 
-    return _events(opened, pieces, chunker)
+    return _events(open_session, pieces, chunker)
 
 
 async def _events(
-    opened: Callable[[ExitStack], Session],
+    open_session: Callable[[ExitStack], Session],
     pieces: AsyncIterator[NDArray[np.float32]],
     chunker: Chunker,
 ) -> AsyncGenerator[Event]:
     with ExitStack() as stack:
-        session = await _in_thread(partial(opened, stack))
+        session = await _in_thread(partial(open_session, stack))
         while not session.is_over:
             piece, failure = None, None
             try:
@@ -271,25 +269,25 @@ async def _events(
                 piece = None if piece is None else valid_copy(piece)
             except (AudioFormatError, OSError) as error:  # as in `run_session`
                 piece, failure = None, error
-            steps = _steps(session, chunker, piece, failure)
+            steps = _feed(session, chunker, piece, failure)
             while (events := await _in_thread(partial(next, steps, None))) is not None:
                 for event in events:
                     yield event
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
-    # A future and not a task, which asyncio.run would cancel while its thread keeps running.
-    made = asyncio.get_running_loop().run_in_executor(None, call)
+    # A future, not a task: asyncio.run would cancel a task while its thread keeps running.
+    future = asyncio.get_running_loop().run_in_executor(None, call)
     try:
-        await asyncio.wait([made])
+        await asyncio.wait([future])
     except asyncio.CancelledError:
-        # The stream is closed when the thread is done with it, however often this is cancelled.
-        while not made.done():
+        # The thread still uses the stream, so it is waited for, however often this is cancelled.
+        while not future.done():
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([made])
-        made.exception()  # asyncio would log an error that nobody asked for
+                await asyncio.wait([future])
+        future.exception()  # asyncio would log an error that was never retrieved
         raise
-    return made.result()
+    return future.result()
 
 
 def run_session(
@@ -298,35 +296,34 @@ def run_session(
     chunks: Iterable[NDArray[np.float32]],
     chunker: Chunker,
 ) -> Generator[Event]:
-    """Give *chunks* to the session of *processor*, which is closed at the end; see `stream`."""
+    """Run *chunks* through the session of *processor* and close that at the end; see `stream`."""
     with closing(processor):
         pieces = map(valid_copy, chunks)
         failure: Exception | None = None
         while not session.is_over:
             try:
                 piece = next(pieces, None)
-            except (AudioFormatError, OSError) as error:  # raised after the text before it
+            except (AudioFormatError, OSError) as error:  # raised after the text that precedes it
                 piece, failure = None, error
-            for events in _steps(session, chunker, piece, failure):
+            for events in _feed(session, chunker, piece, failure):
                 yield from events
 
 
-def _steps(
+def _feed(
     session: Session, chunker: Chunker, piece: NDArray[np.float32] | None, failure: Exception | None
 ) -> Iterator[list[Event]]:
-    # The events of each step after a piece, of which None is the end of the audio, because of
-    # *failure* if there was one.  That is raised in place of the End, and a final Failure as what
-    # it is, after every event before it.  Failures that pass are logged: the words come all the
-    # same.
+    # Yield the events of each step that *piece* makes possible.  None ends the audio; *failure* is
+    # why, if the source failed, and is raised in place of the End.  A final Failure is raised as an
+    # exception too, after the events before it.  Other failures are logged, and no word is lost.
     for chunk in chunker.flush() if piece is None else chunker.push(piece):
         session.receive(sealed(chunk))
-        yield from _work_off(session, failure)
+        yield from _run_steps(session, failure)
     if piece is None:
         session.end_audio()
-        yield from _work_off(session, failure)
+        yield from _run_steps(session, failure)
 
 
-def _work_off(session: Session, failure: Exception | None) -> Iterator[list[Event]]:
+def _run_steps(session: Session, failure: Exception | None) -> Iterator[list[Event]]:
     while session.has_work:
         events = session.step()
         for index, event in enumerate(events):
@@ -342,7 +339,7 @@ def _work_off(session: Session, failure: Exception | None) -> Iterator[list[Even
 
 
 def new_chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
-    """Return a Chunker for chunks of *chunk_seconds*; OptionError for an impossible length."""
+    """Return a Chunker for chunks of *chunk_seconds*; OptionError if the length is invalid."""
     seconds = real_number(chunk_seconds)
     if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
         raise OptionError(

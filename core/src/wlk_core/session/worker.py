@@ -1,4 +1,4 @@
-"""The work of a session: from audio, a gate and a processor to events, one call at a time."""
+"""Turn what a session received into events, with at most one call of the processor per step."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_core.vad import GateEvent, SilenceGate
 
-_LAG_SECONDS = 2.0  # of audio that wait to be decoded, from which on a Lag is reported
-# Seconds of quiet after which the turn detector is asked.  28 % of 92 pauses inside sentences are
-# longer, 50 % longer than 0.3 s, where smart-turn v3 ends three times as many: docs/turns.md.
+_LAG_SECONDS = 2.0  # a Lag is reported when more audio than this waits to be decoded
+# Seconds of quiet after which the turn detector is asked.  Of 92 pauses inside sentences 28 % are
+# longer.  50 % are longer than 0.3 s, where smart-turn v3 ends three times as many: docs/turns.md.
 _TURN_PAUSE = 0.4
-_TURN_SAMPLES = SAMPLE_RATE // 10  # how often a pause is looked for
-_TURN_OVER = 0.5  # probability from which a turn is over
+_TURN_SAMPLES = SAMPLE_RATE // 10  # samples between two checks for a pause
+_TURN_OVER = 0.5  # the probability at which a turn is over
 _DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
 
 R = TypeVar("R")
 
-Work: TypeAlias = "Generator[None]"  # each value is the end of a step
+Work: TypeAlias = "Generator[None]"  # yields at the end of each step
 
 
 class Worker:
-    """Takes what a session received and turns it into events; see `Session` for the arguments."""
+    """Process what a session received; see `Session` for the arguments."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class Worker:
         *,
         skip_ticks_after: float,
     ) -> None:
-        # Events that no call of the session has returned, so that a step that raises loses none.
+        # Events that the session has not returned yet; a step that raises loses none.
         self.events: list[Event] = []
         self.is_idle = True  # whether everything taken from the queue is done
         self.is_flushing = False  # whether an utterance is being ended
         self.has_called = False  # whether this step has called the processor or a detector
-        self.has_ended = False  # whether there was the End
+        self.has_ended = False  # whether the End was reported
         self._queue = queue
         self._processor = processor
         self._gate = gate
@@ -83,16 +83,16 @@ class Worker:
         self._received_position = 0  # samples taken from the queue, gaps included
         self._latencies = array("f")  # emission latency of each word in seconds
         self._emission = Emission((), 0.0, 0.0)  # the latest
-        self._shown_text = ""
+        self._hypothesis = ""  # the text last reported
         self._is_lagging = False
         self._is_speaking = False  # whether there was speech or a word since the last endpoint
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
-        self._asked_text: str | None = None  # for which the turn detector was asked in this pause
+        self._asked_text: str | None = None  # the text last judged by the turn detector in a pause
 
     def work(self) -> Work:
-        """Work through the queue, in steps of one call of the processor at most."""
-        # A step does what follows from its call, too: a chunk is then one turn of a scheduler, and
-        # its hypothesis comes with its words.  It ends before a second call or another item.
+        """Work through the queue, in steps of at most one call of the processor."""
+        # A step also does what follows from its call, so that a chunk takes one turn of a scheduler
+        # and its hypothesis comes with its words.  It ends before a second call or another item.
         try:
             while not self.has_ended:
                 if self.has_called and self._queue.has_items:
@@ -112,8 +112,8 @@ class Worker:
                     yield from self._pass_gap(round(item * SAMPLE_RATE))
                 else:
                     yield from self._decode(item)
-                    self.has_called = True  # also in a pause: a detector takes 4 ms a second
-        except BackendError as error:  # the last of its attempts, see `_call`
+                    self.has_called = True  # even in a pause: a detector takes 4 ms a second
+        except BackendError as error:  # from the last attempt, see `_call_processor`
             self._commit(error.committed)
             self._annotate(is_last=True)
             self.end(error)
@@ -133,7 +133,7 @@ class Worker:
     def _decode(self, audio: ValidAudio) -> Work:
         self._report_lag()
         pieces = [audio]
-        # A late session takes all audio that waits at once, or none of its ticks would be skipped.
+        # A late session takes all waiting audio at once; otherwise none of its ticks are skipped.
         while self._skips_ticks and isinstance(piece := self._queue.next, ValidAudio):
             self._queue.take()
             pieces.append(piece)
@@ -143,7 +143,7 @@ class Worker:
                 self._is_speaking = True  # there is no detector
                 self._insert(piece)
                 continue
-            # The cut of the audio moves no turn.
+            # In parts of at most 0.1 s, so that longer pieces do not move turns.
             size = _TURN_SAMPLES if _TURN_DETECTOR in self._annotators else len(piece)
             for start in range(0, len(piece), size):
                 yield from self._apply(self._gate.push(piece[start : start + size]))
@@ -153,13 +153,13 @@ class Worker:
         self._annotate()
 
     def _drain(self) -> Work:
-        # In calls of a few steps each, so that a flush after it is short.
+        # In calls of a few steps each, where a flush would decode everything in one.
         while self._processor.has_backlog:
-            yield from self._call(self._processor.process_iter)
+            yield from self._call_processor(self._processor.process_iter)
 
     def _flush(self, call: Callable[[], Emission]) -> Work:
         yield from self._drain()
-        yield from self._call(call)
+        yield from self._call_processor(call)
         self._report_hypothesis()
 
     def _commit_utterance(self) -> Work:
@@ -207,7 +207,7 @@ class Worker:
                 silence = Silence(event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE)
                 length = (event.end_sample - event.start_sample) / SAMPLE_RATE
                 self._processor.end_silence(length)
-                self._ask(_DIARIZER, methodcaller("insert_silence", length))
+                self._call_annotator(_DIARIZER, methodcaller("insert_silence", length))
                 self._position += event.end_sample - event.start_sample
                 self.events.append(SilenceSpan(silence, self._queue.end))
 
@@ -217,32 +217,33 @@ class Worker:
             audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         for name in (_DIARIZER, _TURN_DETECTOR):
-            self._ask(name, methodcaller("insert_audio_chunk", audio))
+            self._call_annotator(name, methodcaller("insert_audio_chunk", audio))
 
     def _detect_turn(self, gate: SilenceGate) -> Work:
         if _TURN_DETECTOR not in self._annotators:
             return
-        # Its answer depends on the text, which must not depend on how fast the engine is.
+        # The answer depends on the text, which must not depend on the speed of the engine.
         yield from self._drain()
         self._report_hypothesis()
-        text = self._utterance_text + self._shown_text
+        text = self._utterance_text + self._hypothesis
         if gate.quiet_seconds < _TURN_PAUSE:
             self._asked_text = None
         elif self._is_speaking and text != self._asked_text:
             self._asked_text = text
-            if (self._ask(_TURN_DETECTOR, methodcaller("end_of_turn", text)) or 0) >= _TURN_OVER:
+            probability = self._call_annotator(_TURN_DETECTOR, methodcaller("end_of_turn", text))
+            if probability is not None and probability >= _TURN_OVER:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
-        spans = self._ask(_DIARIZER, lambda part: list(part.process_iter(is_last)))
+        spans = self._call_annotator(_DIARIZER, lambda part: list(part.process_iter(is_last)))
         call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
-        texts = self._ask(_TRANSLATOR, lambda part: list(call(part)))
+        translations = self._call_annotator(_TRANSLATOR, lambda part: list(call(part)))
         self.events += [SpeakerTurn(span, self._queue.end) for span in spans or ()]
-        self.events += [Translation(text, self._queue.end) for text in texts or ()]
+        self.events += [Translation(text, self._queue.end) for text in translations or ()]
 
-    def _ask(self, name: str, call: Callable[[Any], R]) -> R | None:
-        """Call an annotator; None where there is none any more, or the call fails."""
-        # One that missed a call is off for good: its labels would be from another clock.
+    def _call_annotator(self, name: str, call: Callable[[Any], R]) -> R | None:
+        """Call an annotator; return None if it is absent or has failed."""
+        # One that missed a call stays off, because its clock no longer matches the stream's.
         if name not in self._annotators:
             return None
         try:
@@ -250,16 +251,16 @@ class Worker:
         except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
             del self._annotators[name]
             failure = BackendError(
-                f"the {name} failed: {type(error).__name__}: {error}; it is switched off, the "
-                "transcript goes on",
+                f"the {name} failed: {type(error).__name__}: {error}; it is switched off, and the "
+                "transcript continues",
                 retryable=False,
             )
             failure.__cause__ = error
             self.events.append(Failure(failure, False, self._queue.end, annotator=name))
             return None
 
-    def _call(self, call: Callable[[], Emission]) -> Work:
-        """Make a call of the processor until it succeeds, one attempt a step."""
+    def _call_processor(self, call: Callable[[], Emission]) -> Work:
+        """Call the processor until the call succeeds, one attempt per step."""
         for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
             if self.has_called:
                 yield
@@ -280,7 +281,7 @@ class Worker:
         self._is_speaking = True
         self._latencies.extend(max(0.0, self._queue.end - token.end) for token in tokens)
         self.events.append(Commit(tokens, self._queue.end))
-        self._ask(_TRANSLATOR, methodcaller("insert_tokens", tokens))
+        self._call_annotator(_TRANSLATOR, methodcaller("insert_tokens", tokens))
         if _TURN_DETECTOR in self._annotators:
             self._utterance_text += "".join(token.text for token in tokens)
 
@@ -288,11 +289,11 @@ class Worker:
         self._is_speaking = False
         self._utterance_text = ""
         self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._queue.end))
-        self._ask(_TURN_DETECTOR, methodcaller("reset"))
+        self._call_annotator(_TURN_DETECTOR, methodcaller("reset"))
         self._annotate(ends_utterance=True)
 
     def _choose_ticks(self) -> None:
-        # From the bound on and until half of it waits, so that it does not flicker.
+        # Begins above the bound and ends at half of it, so that it does not flicker.
         bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
         skips_ticks = self._queue.waiting_seconds > bound
         if skips_ticks != self._skips_ticks and isinstance(self._processor, OnlineStream):
@@ -301,7 +302,7 @@ class Worker:
             self._report_lag()
 
     def _report_lag(self) -> None:
-        # Once that audio waits too long, and once that none does any more.
+        # Once when too much audio waits, and once when none does.
         waiting = self._queue.waiting_seconds
         is_lagging = waiting > (0.0 if self._is_lagging else _LAG_SECONDS)
         if is_lagging != self._is_lagging:
@@ -310,8 +311,8 @@ class Worker:
 
     def _report_hypothesis(self) -> None:
         transcript = self._processor.get_buffer()
-        if transcript.text != self._shown_text:
-            self._shown_text = transcript.text
+        if transcript.text != self._hypothesis:
+            self._hypothesis = transcript.text
             self.events.append(HypothesisChange(transcript, self._queue.end))
 
     def _report_mark(self, name: str) -> None:

@@ -178,7 +178,7 @@ class BackendSpec(PluginSpec):
             type=str,
             default=self.policies[0],
             choices=self.policies,
-            help="how text is decided to be final",
+            help="rule that decides which text is final",
             scope="stream",
         )
         return (policy, *self.options)

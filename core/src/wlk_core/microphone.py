@@ -166,7 +166,7 @@ class Microphone:
         if silent < (_STALL_SECONDS if self._stream.active else _REOPEN_SECONDS):
             return
         name = self._device["name"]
-        self.problem = f"{name} gives no audio; connect it again, or choose one with --device"
+        self.problem = f"{name} gives no audio; connect it again, or choose another with --device"
         self._stream.close()
         self._opened = now
         try:

@@ -30,7 +30,7 @@ _BOOLS = {
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
-_ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # not options
+_ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # also suggested
 
 
 def as_tuple(values: Iterable[Any]) -> Any:

@@ -133,7 +133,7 @@ def test_an_unreachable_hub_names_the_command_to_run_again(failure, monkeypatch)
 @pytest.mark.parametrize(
     ("ref", "text"),
     [
-        ("base", "base is not in the cache; what is: wlk-core models --backend toy"),
+        ("base", "base is not in the cache; list what is with: wlk-core models --backend toy"),
         ("digits", "digits is bundled and was never pulled: nothing can be removed"),
         ("./mine", "./mine is local and was never pulled: nothing can be removed"),
         ("huge", "toy has no model called 'huge'"),

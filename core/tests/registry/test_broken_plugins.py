@@ -29,7 +29,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("", "it implements none of the hooks wlk_backends, wlk_diarizers, wlk_translators"),
         (
             "@hookimpl\ndef wlk_backends():\n    return [SimpleNamespace(kind='backend')]\n",
-            "wlk_backends returns a backend, got namespace(kind='backend')",
+            "expected backends from wlk_backends, got namespace(kind='backend')",
         ),
         (
             "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",

@@ -171,7 +171,7 @@ def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> N
 
     errors = together(threads, calls, [calls.wrap_batch(one_short) for _ in range(2)], 1, 2)
 
-    assert ["expected 1 answers of the engine", "expected 1 answers of the engine"] == [
+    assert ["expected 1 answers from the engine", "expected 1 answers from the engine"] == [
         str(error).partition(",")[0] for error in errors
     ]
 

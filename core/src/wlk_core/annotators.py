@@ -52,7 +52,7 @@ class Diarizer(Annotator, Protocol):
 
     @property
     def max_delay(self) -> float:
-        """The maximum seconds between the end of a span and the `process_iter` that returns it."""
+        """The most seconds from the end of a span to the `process_iter` that returns it."""
         ...
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:

@@ -88,8 +88,8 @@ class BackendSpec(PluginSpec):
     capabilities: frozenset[Capability] = attrs.field(default=frozenset(), converter=as_tuple)
     #: The values of the stream option `policy`, the default first.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    #: The most seconds until audio is committed or visible in the hypothesis, with the policies for
-    #: live audio; see `delay_of`.
+    #: The maximum delay in seconds until audio is committed or visible in the hypothesis, with the
+    #: policies for live audio; see `delay_of`.
     max_delay: float | None = None
     #: The models that recognise spoken English digits; wlk-conformance checks their text against
     #: what was spoken.

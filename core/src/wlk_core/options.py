@@ -72,7 +72,7 @@ def _fits(value: Any, expected: Any) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Option:
-    """One option of a backend."""
+    """One option of a backend or annotator."""
 
     name: str  #: what users type, and the keyword argument in Python
     type: type[str | int | float | bool] = str  #: of every value but None

@@ -43,7 +43,7 @@ _KINDS = {  # the kind of spec that each hook returns
     "wlk_turn_detectors": "turn-detector",
 }
 
-# The prefix of entry points of commands; they name modules that are imported only for the command.
+# The prefix of a command's entry point.  Its module is imported only when the command is used.
 _COMMAND = "command."
 
 
@@ -147,7 +147,7 @@ class Registry:
         return specs[0] if specs else self.spec(name)
 
     def usable(self) -> tuple[BackendSpec, ...]:
-        """Return the backends with a preference and all requirements, the most preferred first."""
+        """Return the backends with a preference and all they require, most preferred first."""
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
     def default_backend(self) -> BackendSpec:
@@ -179,7 +179,7 @@ class Registry:
         Raises:
             BackendUnavailable: the backend is absent or broken, or its framework is.
             OptionError: an option is unknown or does not take its value, or `model` is empty.
-            ModelNotFoundError: the model is neither local nor can be fetched.
+            ModelNotFoundError: the model is not local and cannot be fetched.
 
         """
         backend: LoadedBackend[Any] = self._open("backend", name, model, options)

@@ -30,7 +30,7 @@ _OFFSET_FRAMES = (16, 50)  # the mean covers about 1.6 s, and is used after half
 _SILENT_PROBABILITY = 0.1  # anything less is far below the thresholds of a gate
 _MAX_SILENT_FRAMES = 250  # eight seconds, after which the model's state is reset
 _QUIET_BELOW = 0.15  # Silero's own distance between the thresholds of speech and of quiet
-_HANG_OVER_PART = 0.75  # of the silence beyond the pre-roll; 0.6 s of the default 0.8 s
+_HANG_OVER_SHARE = 0.75  # of the silence beyond the pre-roll; 0.6 s of the default 0.8 s
 
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
@@ -53,7 +53,7 @@ class SileroDetector:
         self.frame_samples = int(self._model.chunk_samples())  #: the only size that it accepts
         self._recent_peak = 0.0
         self._mean = 0.0  # the running mean of the samples
-        self._frames = 0  # averaged in `_mean`
+        self._frames = 0  # how many `_mean` averages
         self._has_offset = False
         self._silent_frames = 0  # in a row, since the model was reset
 
@@ -163,7 +163,7 @@ class GateParameters:
     Raises OptionError unless `threshold` is in [0, 1], and 0 <= `pre_roll` < `silence_seconds`.
     """
 
-    threshold: float = 0.5  #: the least probability of a frame of speech
+    threshold: float = 0.5  #: the minimum probability of a frame of speech
     silence_seconds: float = 1.2  #: the length of quiet that ends an utterance
     pre_roll: float = 0.4  #: seconds of audio before speech that are decoded too
 
@@ -178,8 +178,8 @@ class GateParameters:
 
     @property
     def min_silence(self) -> float:
-        """The least seconds of a silence, without pre-roll and hang-over."""
-        return (self.silence_seconds - self.pre_roll) * (1 - _HANG_OVER_PART)
+        """The minimum length of a silence in seconds, without pre-roll and hang-over."""
+        return (self.silence_seconds - self.pre_roll) * (1 - _HANG_OVER_SHARE)
 
 
 class SilenceGate:
@@ -187,7 +187,7 @@ class SilenceGate:
     Remove long silences from a stream and report their exact length in samples.
 
     Speech begins with a frame whose probability is at least `threshold`, and lasts while frames
-    are at most 0.15 below it.  Because words begin and end softly, it includes `pre_roll` seconds
+    reach at least 0.15 less.  Because words begin and end softly, it includes `pre_roll` seconds
     before and a hang-over after: three quarters of the rest of `silence_seconds`.  A pause that
     would leave less than `min_silence` seconds of silence is passed on whole.  Speech is passed on
     at once, and a silence is reported when it is certain: `silence_seconds` after the last speech.
@@ -207,7 +207,7 @@ class SilenceGate:
         self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
         self._pre_roll = round(parameters.pre_roll * SAMPLE_RATE)
         rest = parameters.silence_seconds - parameters.pre_roll
-        self._hang_over = round(rest * _HANG_OVER_PART * SAMPLE_RATE)
+        self._hang_over = round(rest * _HANG_OVER_SHARE * SAMPLE_RATE)
         self._min_silence = max(1, round(parameters.min_silence * SAMPLE_RATE))
         self._audio = _NO_AUDIO  # from sample `_start`: undecided frames, then unclassified audio
         self._start = 0

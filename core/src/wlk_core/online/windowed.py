@@ -281,7 +281,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
     @property
     def _remainder_samples(self) -> int:
         # How many samples at the start of the audio are the end of a word that became prompt; a
-        # decoder skips them.  Keeping its text instead was worse: 10 of 192 digits wrong, against 1.
+        # decoder skips them.  Keeping its text instead cost 10 wrong words in 192 digits, not 1.
         end = self._dropped_end
         if self._prefix:
             end = min(end, self._prefix[0].start)

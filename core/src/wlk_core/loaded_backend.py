@@ -26,7 +26,7 @@ class StreamConfig:
 
     language: str | None = None  #: the code of the forced language; None to detect it
     task: str = "transcribe"  #: or "translate"
-    policy: str | None = None  #: one of the spec's policies; None where the spec declares none
+    policy: str | None = None  #: one of the spec's policies; None if the spec declares none
     options: Mapping[str, Any] = attrs.field(factory=dict)  #: every stream option by name
 
 

@@ -28,15 +28,15 @@ class TranslatorChoice:
     @classmethod
     def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
         """Pop the translation flags from *flags*; return None if no translation is wanted."""
-        wanted, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
-        if wanted is None:
+        target, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
+        if target is None:
             if name or pairs:
                 raise OptionError("a translator needs a language: --translate-to LANG")
             return None
         from wlk_core.registry import known_plugins  # noqa: PLC0415 -- not for --help
 
         name = name or next(iter(known_plugins("translator")))
-        return cls(registry, name, find_language(wanted, tuple(NAMES)), parse_pairs(pairs))
+        return cls(registry, name, find_language(target, tuple(NAMES)), parse_pairs(pairs))
 
     def open(self, spec: BackendSpec, language: str | None) -> Translator:
         """Return a translator for a stream of *spec* in *language*, None if that is detected."""

@@ -97,7 +97,7 @@ def reason(error: BaseException) -> str:
 
 def mask_secret(text: str, secret: str) -> str:
     """
-    Return *text* with *secret* masked, also where only its beginning is left in front of "...".
+    Return *text* with *secret* masked, even if "..." cuts off its end.
 
     A secret of fewer than six characters is not masked.
 

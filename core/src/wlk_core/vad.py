@@ -194,8 +194,8 @@ class SilenceGate:
 
     A stream begins in silence, so a silence at its very beginning has only a SilenceEnded.  Any
     other has a SilenceStarted and a SilenceEnded with nothing between them.  Speech and silences
-    follow one another without gap or overlap and add up to the samples pushed.  Splitting the audio
-    into other pushes moves no boundary; it only changes the pieces in which speech is passed on.
+    follow one another without gap or overlap and add up to the samples pushed.  How the audio is
+    split into pushes moves no boundary; it only changes the pieces in which speech is passed on.
 
     The gate holds at most pre_roll + min_silence seconds and a frame.
     """

@@ -162,7 +162,7 @@ CONFIG = {"text": {"layers": 2, "vocabulary": 50}, "width": 8, "heads": 2, "head
 
 def test_sizes_of_the_weights_pass():
     """Names from any layout match, and products of keys too."""
-    assert [2, 8, 6, 50] == [size.found(TENSORS) for size in SIZES]
+    assert [2, 8, 6, 50] == [size.measure(TENSORS) for size in SIZES]
 
     check_sizes(CONFIG, SIZES, TENSORS, path=Path("config.json"))
     check_sizes({"width": 8, "text": None}, SIZES, TENSORS, path=Path("config.json"))

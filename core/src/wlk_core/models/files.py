@@ -97,8 +97,8 @@ def parse_json(
     error: type[WLKError] = ModelNotFoundError,
 ) -> Any:
     """Return the value of JSON text; raises as `read_json`, with *name* for the file's path."""
-    # Not cattrs, which converts leniently, cannot check ranges and does not name the key.  Ranges
-    # are wide, because `check_sizes` compares with the weights.
+    # Not cattrs: it converts leniently, cannot check ranges and does not name the key.  Ranges are
+    # wide, because `check_sizes` compares sizes with the weights.
     try:
         value = msgspec.json.decode(content)
         msgspec.convert(value, schema)
@@ -203,7 +203,7 @@ class LayerCount:
     key: str  #: its path, such as "text_config.num_hidden_layers"
     names: tuple[str, ...]  #: what precedes the layer number, by layout of files
 
-    def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
+    def measure(self, tensors: Mapping[str, TensorHeader]) -> int | None:
         """Return the number of layers that have weights."""
         layer = re.compile(rf"(?:{'|'.join(map(re.escape, self.names))})(\d+)\.")
         return len({match[1] for match in map(layer.match, tensors) if match})
@@ -217,7 +217,7 @@ class TensorSize:
     names: tuple[str, ...]  #: of the tensor, by layout of files
     axis: int = 0
 
-    def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
+    def measure(self, tensors: Mapping[str, TensorHeader]) -> int | None:
         """Return the size in the weights; None if the tensor is missing."""
         shape = next((tensors[name].shape for name in self.names if name in tensors), ())
         return shape[self.axis] if self.axis < len(shape) else None
@@ -240,9 +240,9 @@ def check_sizes(
         factors = [_value(config, key) for key in size.key.split(" x ")]
         if None in factors:
             continue
-        expected, found = math.prod(map(int, factors)), size.found(tensors)
-        if expected != found:
-            actual = f"lack {size.names[0]}" if found is None else f"have {found}"
+        expected, measured = math.prod(map(int, factors)), size.measure(tensors)
+        if expected != measured:
+            actual = f"lack {size.names[0]}" if measured is None else f"have {measured}"
             raise ModelNotFoundError(
                 f"{path} does not fit the weights: it has {size.key}={expected}, and the weights "
                 f"{actual}; {remedy}"

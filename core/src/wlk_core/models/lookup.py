@@ -104,8 +104,8 @@ class CachedRepo:
         # downloaded completely, an older complete revision stays in use.
         path = self.folder / "refs" / "main"
         main = path.read_text(encoding="utf-8").strip() if path.is_file() else None
-        found = sorted(self.folder.glob("snapshots/*"), key=lambda each: (each.name != main, each))
-        return next((each for each in found if self.is_complete(each, patterns)), None)
+        paths = sorted(self.folder.glob("snapshots/*"), key=lambda each: (each.name != main, each))
+        return next((each for each in paths if self.is_complete(each, patterns)), None)
 
 
 def list_models(specs: Iterable[PluginSpec]) -> tuple[Model, ...]:
@@ -156,8 +156,8 @@ def locate(
     """
     Return the directory of the model *ref*: a size alias, a repository id or a local directory.
 
-    An alias takes precedence over a directory of the same name, which is then ``./name``.  A model
-    that is not in the cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses the
+    An alias takes precedence over a directory of that name; write ``./name`` for the directory.  A
+    model that is not in the cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses the
     network.  `bundled` maps aliases to directories in the plugin's wheel; each glob pattern of
     `needs` has to match a file.  Raises ModelNotFoundError with the command that gets the model.
     """

@@ -138,8 +138,8 @@ class OnlineStream:
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
-        given: Any = change
-        start = real_number(given.start) if isinstance(given, ChangeSpeaker) else None
+        value: Any = change  # not checked yet
+        start = real_number(value.start) if isinstance(value, ChangeSpeaker) else None
         if start is None or not 0 <= start < math.inf:
             raise ClockError(f"a turn starts at a stream time of 0 s or more, got {shown(change)}")
         change = attrs.evolve(change, start=start)

@@ -24,7 +24,7 @@ _NO_DEVICE = (
 )
 _BLOCK_SECONDS = 0.05
 _REOPEN_SECONDS = 1.0  # between two attempts to reopen a lost device
-_STALL_SECONDS = 3.0  # without a block until a device counts as lost; PulseAudio starts in 1.9 s
+_STALL_SECONDS = 3.0  # without a block until a device counts as lost; PulseAudio needs 1.9 s
 _SLEEP_SECONDS = 1.0  # a block delayed by more than this comes after a gap
 _MAX_WAITING_BLOCKS = 2_400  # two minutes
 _SAMPLE_BYTES = 2  # int16

@@ -156,9 +156,9 @@ def locate(
     """
     Return the directory of the model *ref*: a size alias, a repository id or a local directory.
 
-    An alias takes precedence over a directory of that name; write ``./name`` for the directory.  A
-    model that is not in the cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses the
-    network.  `bundled` maps aliases to directories in the plugin's wheel; each glob pattern of
+    An alias takes precedence over a directory of that name; write ``./name`` for the directory.
+    A model that is not in the cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses
+    the network.  `bundled` maps aliases to directories in the plugin's wheel; each glob pattern of
     `needs` has to match a file.  Raises ModelNotFoundError with the command that gets the model.
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"

@@ -175,7 +175,7 @@ class LogMel:
         """
         if len(audio) < WINDOW_SAMPLES:
             return np.zeros((0, self.mels), dtype=np.float32)
-        # Sums are in float64, so that a frame does not depend on what is computed with it.
+        # Sums are in float64, so that a frame does not depend on which others are computed with it.
         windows = np.lib.stride_tricks.sliding_window_view(audio, WINDOW_SAMPLES)[::FRAME_SAMPLES]
         spectrum = np.fft.rfft(windows.astype(np.float64) * _WINDOW, axis=1)
         energy = (spectrum.real**2 + spectrum.imag**2) @ self._filters

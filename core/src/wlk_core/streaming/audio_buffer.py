@@ -63,7 +63,7 @@ class AudioBuffer:
         Return the number of the quietest sample held from *start* to *end*, in seconds.
 
         That is the middle of the span of ENERGY_WINDOW samples with the least energy, the earliest
-        of several.  If there are few samples, the spans are shorter; of very few, the middle is it.
+        of several.  Few samples are compared in shorter spans; of very few the middle is returned.
         """
         first = min(max(self.start, round(start * SAMPLE_RATE)), self.end)
         final = min(max(first, round(end * SAMPLE_RATE)), self.end)

@@ -45,8 +45,8 @@ def test_names_types_and_shapes_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("header", "options", "reason"),
     [
-        ({"norm": NORM}, {"length": 2**63}, "expected a header"),
-        ({"norm": NORM}, {"length": 0}, "expected a header"),
+        ({"norm": NORM}, {"length": 2**63}, "expected a safetensors header"),
+        ({"norm": NORM}, {"length": 0}, "expected a safetensors header"),
         ({"norm": NORM}, {"data": 4}, "the tensor norm lies outside"),
         ({"norm": {**NORM, "shape": [5]}}, {}, "the tensor norm lies outside"),
         ({"norm": {**NORM, "shape": [1] * 9, "data_offsets": [0, 2]}}, {}, "length <= 8"),

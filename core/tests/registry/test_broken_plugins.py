@@ -33,7 +33,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ),
         (
             "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",
-            "wlk_diarizers returns a diarizer, got BackendSpec(",
+            "expected diarizers from wlk_diarizers, got BackendSpec(",
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",

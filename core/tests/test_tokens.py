@@ -13,7 +13,7 @@ EMISSION = Emission(TOKENS, 2.0, 0.9)
 
 
 def test_an_emission_unpacks_into_exactly_two_values():
-    """Callers unpack the committed tokens and the time processed up to, and nothing else."""
+    """Callers unpack the committed tokens and `processed_up_to`, and nothing else."""
     tokens, processed_up_to = EMISSION
 
     assert (TOKENS, 2.0) == (tokens, processed_up_to)

@@ -1,4 +1,4 @@
-"""Hosts, values and text from outside, for use and for messages."""
+"""Untrusted hosts, values and text, made safe to use and to show in messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYS = st.text("sk-0123456789abc", min_size=8, max_size=40)
 
 @given(st.text(max_size=400))
 def test_a_line_is_printable_and_short(text):
-    """Line ends, control characters and floods of text stay out of a terminal."""
+    """Line ends, control characters and excess text never reach a terminal."""
     line = one_line(text)
 
     assert not ACTIVE.search(line)
@@ -25,7 +25,7 @@ def test_a_line_is_printable_and_short(text):
 
 @given(ACCOUNTS, st.sampled_from(["http", "https", "ftp"]))
 def test_no_account_of_an_address_is_in_a_line(account, scheme):
-    """The words user:password@ of any address are masked."""
+    """The user:password@ part of any address is masked."""
     line = one_line(f"no route to {scheme}://{account}@hub.example/api")
 
     assert line == f"no route to {scheme}://***@hub.example/api"
@@ -48,7 +48,7 @@ def test_what_is_written_like_a_credential_is_masked(text):
 
 @given(key=KEYS, data=st.data())
 def test_the_beginning_of_a_key_that_is_cut_off_is_masked(key, data):
-    """Quotes are cut at a maximum length, and a key may be cut with them."""
+    """Quoted text is cut at a maximum length, which may cut the key too."""
     length = data.draw(st.integers(6, len(key)))
 
     assert "no ***..." == mask_secret(f"no {key[:length]}...", key)

@@ -1,11 +1,11 @@
 """
 Streaming speech recognition: one clock, one contract, backends as plugins.
 
-These names are for applications; `wlk_core.plugins` has those for authors of backends.  Each is
-imported at its first use, so that ``import wlk_core`` imports no numpy and no framework.
+The names here are for applications; `wlk_core.plugins` has those for backend authors.  Each is
+imported on first use, so ``import wlk_core`` imports neither numpy nor a framework.
 """
 
-# The names are listed in the stub beside this file.
+# The stub beside this file lists the names.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``wlk-core``, also as ``python -m wlk_core``."""
+"""Run ``wlk-core`` as ``python -m wlk_core``."""
 
 from wlk_core.cli.main import run_program as run
 

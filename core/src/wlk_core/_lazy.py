@@ -1,4 +1,4 @@
-"""Public names that are loaded when they are first used, listed once, in a stub file."""
+"""Load the public names of a module on first use; only its stub file lists them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 def lazy_names(
     module: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of *module*, from the stub beside *file*."""
+    """Return `__getattr__`, `__dir__` and `__all__` for *module*, from the stub beside *file*."""
     with open(f"{file.removesuffix('.py')}.pyi", encoding="utf-8") as stub:  # noqa: PTH123 -- pathlib takes 3 ms
         homes = {name: home for home, name in _EXPORT.findall(stub.read())}
 
@@ -26,7 +26,7 @@ def lazy_names(
         home = importlib.import_module(homes[name])
         try:
             value = getattr(home, name)
-        except AttributeError:  # a module, which its package does not name
+        except AttributeError:  # a submodule that was not imported yet
             value = importlib.import_module(f"{homes[name]}.{name}")
         setattr(sys.modules[module], name, value)
         return value

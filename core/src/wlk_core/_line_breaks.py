@@ -1,22 +1,22 @@
-"""Where a line of text may end, and how wide it is: rules of the Unicode Standard."""
+"""Where a line of text may break and how wide it is, by the rules of the Unicode Standard."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# Libraries of line breaking need a whole text, and captions see one token after another.  Thai, Lao
-# and Khmer have no breaks there without a dictionary.
+# Line-breaking libraries need the whole text, but captions grow token by token.  Without a
+# dictionary these libraries also find no breaks in Thai, Lao and Khmer.
 
-# Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
+# Scripts written without spaces between words (Unicode Standard Annex 14, classes SA and ID).
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
              "MYANMAR", "TIBETAN", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH KATAKANA")  # fmt: skip
 _MARKS = ("Mn", "Mc", "Me")
 _NO_WIDTH = (*_MARKS, "Cc", "Cf", "Zl", "Zp")  # marks, controls, joiners
-_CLOSING = ("Po", "Pe", "Pf", "Pd", "Lm")  # Lm: marks of repetition and of length in kana and Thai
-_OPENING = ("Ps", "Pi", "Sc")  # Sc: a currency before its amount
-_VOWELS_AFTER = frozenset("ะาำๅฯະາຳ")  # Thai and Lao: they follow the consonant that they belong to
-_VOWELS_BEFORE = frozenset("เแโใไເແໂໃໄ")  # they precede it
-_STACKING = frozenset("\u1039\u17d2")  # Myanmar and Khmer: the next consonant is drawn below
+_CLOSING = ("Po", "Pe", "Pf", "Pd", "Lm")  # Lm: repetition and length marks of kana and Thai
+_OPENING = ("Ps", "Pi", "Sc")  # Sc: a currency sign precedes its amount
+_VOWELS_AFTER = frozenset("ะาำๅฯະາຳ")  # Thai and Lao: follow their consonant
+_VOWELS_BEFORE = frozenset("เแโใไເແໂໃໄ")  # precede it
+_STACKING = frozenset("\u1039\u17d2")  # Myanmar and Khmer: the next consonant goes below this one
 _JOINERS = frozenset("\u200d\u2060\ufeff")
 _ZERO_WIDTH_SPACE = "\u200b"
 
@@ -34,10 +34,10 @@ def column_count(text: str) -> int:
 
 def may_divide(before: str, after: str) -> bool:
     """
-    Return whether a line may end between two texts that follow one another.
+    Return whether a line may break between *before* and *after*.
 
-    It may at a space, and next to a character of a script without spaces, where *after* does not
-    bind to *before*.  A number is never divided.
+    It may at a space, or next to a character of a script without spaces, unless *after* binds to
+    *before*.  A number is never divided.
     """
     if not before or not after or binds_to(before, after):
         return False
@@ -51,10 +51,10 @@ def may_divide(before: str, after: str) -> bool:
 
 def binds_to(before: str, after: str) -> bool:
     """
-    Return whether *after* must stand in the line of *before*.
+    Return whether *after* must stay on the line of *before*.
 
-    It must where it continues the last character of *before*.  Where no space is between the two,
-    it must too where it begins with closing punctuation, or *before* ends with an opening bracket.
+    It must if it continues the last character of *before* or, with no space between them, if it
+    begins with closing punctuation or *before* ends with an opening bracket.
     """
     if not before or not after:
         return False
@@ -73,14 +73,14 @@ def binds_to(before: str, after: str) -> bool:
 
 
 def continues_character(before: str, after: str) -> bool:
-    """Return whether *after* begins in the middle of a character (Annex 29)."""
+    """Return whether *after* begins in the middle of a character (Unicode Annex 29)."""
     if not before or not after:
         return False
     last, first = before[-1], after[0]
     return (
         unicodedata.category(first) in _MARKS
         or (unicodedata.category(first) == "Cf" and first != _ZERO_WIDTH_SPACE)
-        or "\U0001f3fb" <= first <= "\U0001f3ff"  # the tone of an emoji
+        or "\U0001f3fb" <= first <= "\U0001f3ff"  # skin tones of emoji
         or last in _STACKING
         or last in _JOINERS
     )

@@ -1,4 +1,4 @@
-"""Annotators, which add speakers, translations and ends of turns to a session."""
+"""Annotators of a session: diarizers, translators and turn detectors."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
 
 class Annotator(Protocol):
     """
-    What all annotators have.
+    What all annotators have in common.
 
-    One is called by one thread at a time.  If a call raises, the session goes on without it.  The
-    session never closes it; the program that loaded it does so, after the End event.
+    An annotator is called by one thread at a time.  If a call raises, the session continues without
+    it.  The program that loaded an annotator closes it after the End event; the session never does.
     """
 
     def reset(self) -> None:
-        """Return to the state of a new one; a turn detector before every further utterance."""
+        """Return to the initial state; called on a turn detector after each utterance."""
         ...
 
     def close(self) -> None:
-        """Release everything; may be called again."""
+        """Release everything; can be called again."""
         ...
 
     @property
     def stats(self) -> WorkCounters:
-        """The work that the model has done so far."""
+        """The work of the model so far."""
         ...
 
 
 class Diarizer(Annotator, Protocol):
     """
-    Find who speaks when in one stream of audio.
+    Find out who speaks when in one stream of audio.
 
-    Spans come late, at most `max_delay` seconds after they end, in any order and within the audio.
+    Spans lie within the audio and are returned in any order, at most `max_delay` seconds after they
+    end.
     """
 
     @property
     def max_delay(self) -> float:
-        """The maximum seconds between the end of a span and the `process_iter` that returns it."""
+        """The most seconds from the end of a span to the `process_iter` that returns it."""
         ...
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
@@ -63,17 +64,16 @@ class Diarizer(Annotator, Protocol):
         ...
 
     def process_iter(self, is_last: bool = False) -> Iterable[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Return the spans that are certain by now, all with `is_last`; each span once."""
+        """Return each span once, when it is certain; with `is_last`, all that remain."""
         ...
 
 
 class Translator(Annotator, Protocol):
     """
-    Translate committed text as it comes.
+    Translate text as it is committed.
 
-    A translation is final and is returned once, in the order of the tokens, with the times of those
-    that it translates.  No call but `finish` waits for the model, because the transcript would wait
-    too.
+    Translations are final and are returned once, in the order of the tokens and with their times.
+    Only `finish` waits for the model, because in other calls the transcript would wait too.
     """
 
     def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
@@ -82,23 +82,23 @@ class Translator(Annotator, Protocol):
 
     def process_iter(self, is_last: bool = False) -> Iterable[TranslatedText]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
         """
-        Return the translations that are done, and begin those of the clauses that are complete.
+        Return the translations that are done, and start translating each complete clause.
 
-        With `is_last` the utterance has ended, and with it the last clause.
+        With `is_last` the utterance has ended, which completes its last clause.
         """
         ...
 
     def finish(self) -> Iterable[TranslatedText]:
-        """Return the translations of all that is left; the session has ended, and waits for it."""
+        """Translate and return everything that is left; the session waits for it at its end."""
         ...
 
 
 class TurnDetector(Annotator, Protocol):
     """
-    Decide in a short pause whether the speaker has finished.
+    Decide during a short pause whether the speaker has finished.
 
-    A session asks in each pause, 0.4 s after the last frame of speech, and again if the text has
-    changed since.
+    A session asks in each pause, 0.4 s after the last frame of speech, and again if the text
+    changes during the pause.
     """
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
@@ -115,7 +115,7 @@ class AnnotatorSpec(PluginSpec):
     """
     The declaration of an annotator, whose loader is called for each session.
 
-    A translator has the options `target_language` and `source_language`, both codes or None.
+    A translator takes the options `target_language` and `source_language`, each a code or None.
     """
 
     kind: AnnotatorKind

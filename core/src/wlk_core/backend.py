@@ -1,4 +1,4 @@
-"""A backend: what a plugin declares about it, and what a loaded one can do."""
+"""The backend protocol, and the spec with which a plugin declares a backend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Nobody waits for the first word of a recording, so it is decoded in the longest windows.
 #: The policy for recordings; the others are for live audio.
 LONG_FORM = "long-form"
-LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s, and the chunk after which it is full
+LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s and the chunk that overfills it
 
 Capability = Literal[
     "hypothesis",
@@ -38,7 +38,7 @@ class Backend(Protocol):
     """
     A loaded model that any number of streams share.
 
-    It never stores the state of a stream.  Use it as a context manager, or call `close()`.
+    It stores no stream state.  Use it as a context manager, or call `close()`.
     `wlk_core.session` has `transcribe`, `stream` and `astream` for any backend;
     `wlk_core.plugins.LoadedBackend`, which implements all of this for an engine, has them as
     methods.
@@ -66,11 +66,11 @@ class Backend(Protocol):
         ...
 
     def warmup(self) -> None:
-        """Run the model once so that the first stream does not pay for it; leaves no trace."""
+        """Run the model once so that the first stream does not pay for it; leaves no state."""
         ...
 
     def close(self) -> None:
-        """Release the model; new processors are refused from here on."""
+        """Release the model; new processors are refused from then on."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -84,29 +84,29 @@ class BackendSpec(PluginSpec):
 
     kind: ClassVar = "backend"
 
-    #: What the streams can do; see Capability.
+    #: What its streams can do; see Capability.
     capabilities: frozenset[Capability] = attrs.field(default=frozenset(), converter=as_tuple)
     #: The values of the stream option `policy`, the default first.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    #: Seconds after which audio is committed or visible in the hypothesis, with the policies for
-    #: live audio; see `delay_of`.
+    #: The maximum delay in seconds until audio is committed or visible in the hypothesis, with the
+    #: policies for live audio; see `delay_of`.
     max_delay: float | None = None
-    #: The models that recognise spoken English digits, which wlk-conformance then compares with
+    #: The models that recognise spoken English digits; wlk-conformance checks their text against
     #: what was spoken.
     digit_models: tuple[str, ...] = attrs.field(default=("digits",), converter=as_tuple)
     #: Declared quality of these models on the suite's digits, by measure: "wer",
     #: "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
     #: without speech.
     bounds: Mapping[str, float] = attrs.field(factory=dict)
-    #: "same-thread" where one stream's calls must share a thread.
+    #: "same-thread" if all calls of a stream must come from one thread.
     thread_affinity: Literal["any", "same-thread"] = "any"
-    #: The useful concurrency of engine calls, at least 1; None for one per CPU core.  A `Scheduler`
-    #: has that many threads.  With the capability `batching` it is the largest useful batch.
+    #: How many concurrent engine calls are useful, at least 1; None for one per CPU core.  A
+    #: `Scheduler` has that many threads.  With the capability `batching`: the largest useful batch.
     max_concurrent_calls: int | None = None
-    #: Ids of rules of the contract that this backend breaks, each with its reason.
+    #: The ids of the contract's rules that this backend breaks, each with the reason.
     deviations: Mapping[str, str] = attrs.field(factory=dict)
-    #: Which installed backend is the default: the highest on this platform.  None for a backend
-    #: that is used only when it is named: sending audio away must never be a fallback.
+    #: The installed backend with the highest preference is the default.  None for a backend that is
+    #: used only when it is named, because sending audio away must never be a fallback.
     preference: int | None = 0
 
     def __attrs_post_init__(self) -> None:
@@ -129,21 +129,21 @@ class BackendSpec(PluginSpec):
                 )
 
     def backend_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every option of scope "backend", defaults filled in; OptionError on others."""
+        """Return every option of scope "backend", defaults filled in; OptionError for others."""
         return resolve_options(self.options, values, scope="backend", owner=self.name)
 
     def stream_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every option of scope "stream", and "policy"; otherwise as `backend_options`."""
+        """Return every option of scope "stream", with "policy"; otherwise as `backend_options`."""
         return resolve_options(self.all_options, values, scope="stream", owner=self.name)
 
     def split_options(self, values: Mapping[str, Any]) -> OptionValues:
         """
-        Return *values*, which are of both scopes, by scope: checked, converted, no defaults added.
+        Split *values* by scope, checked and converted; no defaults are added.
 
-        Raises OptionError for an unknown option, a value that it does not take, or an option of
-        another policy than *values* or the spec choose.
+        Raises OptionError for an unknown option, a value that it does not take, or an option of a
+        policy other than the one that *values* or the spec choose.
         """
-        # An unknown name counts as one of a stream: the error is about options of both scopes.
+        # Unknown names go to `stream_options`, whose error lists the options of both scopes.
         names = {option.name for option in self.options if option.scope == "backend"}
         backend = {name: value for name, value in values.items() if name in names}
         stream = {name: value for name, value in values.items() if name not in names}
@@ -154,23 +154,23 @@ class BackendSpec(PluginSpec):
 
     def recording_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return *values*, the stream options of a recording, with the policy LONG_FORM if possible.
+        Return the stream options *values* of a recording, with the policy LONG_FORM if possible.
 
-        The backend has to declare it, and *values* may hold neither a policy nor an option that
-        LONG_FORM does not take.
+        It is possible if the backend declares that policy, and *values* contain neither a policy
+        nor an option that LONG_FORM does not take.
         """
-        live = {o.name for o in self.options if o.policies and LONG_FORM not in o.policies}
-        if LONG_FORM not in self.policies or "policy" in values or live & values.keys():
+        live_only = {o.name for o in self.options if o.policies and LONG_FORM not in o.policies}
+        if LONG_FORM not in self.policies or "policy" in values or live_only & values.keys():
             return dict(values)
         return {**values, "policy": LONG_FORM}
 
     def delay_of(self, policy: str | None) -> float | None:
-        """Return the `max_delay` of *policy*, None for the default one; None if it is unknown."""
+        """Return the maximum delay of *policy* (None: the default policy), or None if unknown."""
         return LONG_FORM_DELAY if policy == LONG_FORM else self.max_delay
 
     @property
     def all_options(self) -> tuple[Option, ...]:
-        """The declared options, `policy` among them."""
+        """The declared options, including `policy`."""
         if not self.policies or any(option.name == "policy" for option in self.options):
             return self.options
         policy = Option(
@@ -178,13 +178,13 @@ class BackendSpec(PluginSpec):
             type=str,
             default=self.policies[0],
             choices=self.policies,
-            help="how text is decided to be final",
+            help="rule that decides which text is final",
             scope="stream",
         )
         return (policy, *self.options)
 
     def check_language(self, language: str | None) -> None:
-        """Raise OptionError unless *language* is None, the only declared one, or one to force."""
+        """Raise OptionError unless *language* is None, the only one, or one that can be forced."""
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:

@@ -1,7 +1,7 @@
 """
-The configuration of a user: flags before WLK_* variables before config.toml.
+User settings: flags take precedence over WLK_* variables, and these over config.toml.
 
-Only command lines read it; `load_backend` and the rest of the API take explicit arguments.
+Only commands read them; `load_backend` and the rest of the API take explicit arguments.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.registry import Registry
 
-OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
+OPTION_VARIABLE = "WLK_OPTION_"  #: prefix of a variable that sets an option
 
-_FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank precedes a higher one
+_FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank takes precedence
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The content of config.toml: defaults, "" where there is none, and options by backend."""
+    """The content of config.toml: defaults, "" if not set, and options by backend."""
 
     backend: Text = ""
     model: Text = ""
     language: Text = ""
-    options: dict[str, dict[str, Any]] = {}  # each backend checks the values of its own
+    options: dict[str, dict[str, Any]] = {}  # each backend checks its own values
 
 
 @attrs.frozen
 class _Setting:
     value: Any = None
     rank: int = _DEFAULT
-    origin: str | None = None  # as messages name it, None for a flag
+    origin: str | None = None  # its name in messages; None for a flag
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What a command uses, everything checked against the backend but the model."""
+    """The settings of a command, all but the model checked against the backend."""
 
     spec: BackendSpec
-    model: str | None  #: None for a backend without a default one
+    model: str | None  #: None if the backend has no default model
     language: str | None  #: the code to force, None to detect
     options: OptionValues  #: those that were set, by scope
 
@@ -74,22 +74,22 @@ def choose_settings(
     pairs: Sequence[str] = (),
 ) -> Settings:
     """
-    Return the settings of a command; the arguments are its flags, None where they were left out.
+    Return the settings of a command; the arguments are its flags, None for those left out.
 
     Raises:
-        OptionError: a value that the backend does not take; one that no flag set is named by its
-            file and key, or by its variable.
-        BackendUnavailable: the backend is not installed or broken.
+        OptionError: the backend does not take a value; unless a flag set the value, the message
+            names its file and key, or its variable.
+        BackendUnavailable: the backend is broken or not installed.
 
     """
     config = read_config()
-    chosen = _choose("backend", backend, config)
-    with _naming(chosen.origin):
-        name = chosen.value
+    chosen_backend = _choose("backend", backend, config)
+    with _errors_from(chosen_backend.origin):
+        name = chosen_backend.value
         spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
-    # A model belongs to the backend it was written for.
-    if chosen_model.rank > chosen.rank or chosen_model.value is None:
+    # A model set with less precedence than the backend was meant for another backend.
+    if chosen_model.rank > chosen_backend.rank or chosen_model.value is None:
         chosen_model = _Setting(spec.default_model)
     if policy is not None:
         pairs = [*pairs, f"policy={policy}"]
@@ -102,10 +102,10 @@ def choose_settings(
             name = variable.removeprefix(OPTION_VARIABLE).lower()
             options[name] = _Setting(value, _VARIABLE, variable)
     options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
-    wanted = _choose("language", language, config)
-    is_detected = wanted.value is None or wanted.value.lower() == AUTO
-    code = None if is_detected else find_language(wanted.value, spec.languages)
-    with _naming(wanted.origin):
+    chosen_language = _choose("language", language, config)
+    is_detected = chosen_language.value is None or chosen_language.value.lower() == AUTO
+    code = None if is_detected else find_language(chosen_language.value, spec.languages)
+    with _errors_from(chosen_language.origin):
         spec.check_language(code)
     return Settings(
         spec=spec, model=chosen_model.value, language=code, options=_resolve(spec, options)
@@ -113,7 +113,7 @@ def choose_settings(
 
 
 def config_path() -> Path:
-    """Return the path of config.toml, which need not exist, in $WLK_HOME or the user's folder."""
+    """Return the path of config.toml, in $WLK_HOME or the user's folder; it need not exist."""
     if home := os.environ.get("WLK_HOME"):
         return Path(os.path.expandvars(home)).expanduser().absolute() / "config.toml"
     return platformdirs.user_config_path("wlk-core", appauthor=False) / "config.toml"
@@ -121,10 +121,10 @@ def config_path() -> Path:
 
 def read_config() -> ConfigFile:
     """
-    Read config.toml; a file that does not exist is empty.
+    Read config.toml; a missing file counts as empty.
 
     Raises:
-        OptionError: the file cannot be read, or has a mistake, whose line or key is named.
+        OptionError: the file cannot be read or is invalid; the message names the line or key.
 
     """
     path = config_path()
@@ -140,11 +140,11 @@ def read_config() -> ConfigFile:
 
 def set_value(key: str, value: str, registry: Registry) -> Path:
     """
-    Set a key of config.toml, which is created where it does not exist, and return its path.
+    Set a key of config.toml, creating the file if there is none, and return its path.
 
     Raises:
-        OptionError: an unknown key, a value that its backend does not take, or the file has a
-            mistake.
+        OptionError: the key is unknown, the backend does not take the value, or the file is
+            invalid.
         BackendUnavailable: no such backend is installed.
 
     """
@@ -161,12 +161,12 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     if tables:
         values = registry.spec(tables[1]).split_options({name: value})
         typed = (values.backend | values.stream)[name]
-        typed = value if typed is None else typed  # "auto", and what stands for no value
+        typed = value if typed is None else typed  # keeps "auto": TOML has no null
     elif not value:
         raise OptionError(f"{key} needs a value; remove the line from {path}")
     elif key == "backend":
         registry.spec(value)
-    read_config()  # a file with a mistake is not changed
+    read_config()  # raises if the file is invalid, which leaves it unchanged
     document: Any = tomlkit.parse(_read_text(path))
     table = document
     for each in tables:
@@ -203,17 +203,18 @@ def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
 
 
 def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValues:
-    # A policy that precedes an option makes it void: the file may hold options of another one.
-    takers = {option.name: option.policies for option in spec.all_options}
+    # A policy voids options of other policies that were set with less precedence, so that a file
+    # may contain options of several policies.
+    policies_of = {option.name: option.policies for option in spec.all_options}
     policy = settings.get("policy", _Setting())
-    given = {} if policy.value is None else {"policy": policy.value}
+    chosen_policy = {} if policy.value is None else {"policy": policy.value}
     values = {}
     for name, setting in sorted(settings.items(), key=lambda item: item[0] != "policy"):
-        policies = takers.get(name) or (policy.value,)
+        policies = policies_of.get(name) or (policy.value,)
         if policy.rank < setting.rank and policy.value not in policies:
             continue
-        with _naming(setting.origin):
-            spec.split_options(given | {name: setting.value})
+        with _errors_from(setting.origin):
+            spec.split_options(chosen_policy | {name: setting.value})
         values[name] = setting.value
     return spec.split_options(values)
 
@@ -223,7 +224,8 @@ def _origin(*keys: str) -> str:
 
 
 @contextmanager
-def _naming(origin: str | None) -> Iterator[None]:
+def _errors_from(origin: str | None) -> Iterator[None]:
+    """Name *origin* in the errors raised within the context."""
     try:
         yield
     except (BackendUnavailable, OptionError) as error:

@@ -1,13 +1,13 @@
 """
-Everything that can go wrong, as one tree.
+The errors that this project raises, as one tree.
 
 * WLKError
-  x AudioFormatError      audio that is not what the call takes, or a file that holds none
+  x AudioFormatError      audio in the wrong format, or a file without audio
   x ClockError            stream times that contradict the samples
   x OptionError           an option, language, task or policy that is unknown or unsupported
-  x ModelNotFoundError    a model that is neither local nor can be fetched
+  x ModelNotFoundError    a model that is not local and cannot be fetched
   x BackendUnavailable    a backend that is absent, broken or lacks its framework
-  x BackendError          the engine failed; `retryable` where trying again can help
+  x BackendError          the engine failed; `retryable` if trying again can help
     x StreamBroken        the engine failed too often: this stream is over
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class WLKError(Exception):
-    """Anything this project raises on purpose."""
+    """The base of every error that this project raises on purpose."""
 
 
 class AudioFormatError(WLKError, ValueError):
@@ -32,7 +32,7 @@ class AudioFormatError(WLKError, ValueError):
 
 
 class ClockError(WLKError, ValueError):
-    """A time contradicts the sample count by more than the contract absorbs."""
+    """A time contradicts the sample count by more than the contract tolerates."""
 
 
 class OptionError(WLKError, ValueError):
@@ -44,17 +44,17 @@ class ModelNotFoundError(WLKError, LookupError):
 
 
 class BackendUnavailable(WLKError):  # noqa: N818 -- a state of the installation, not of a call
-    """No such backend is installed, or it is broken, or its framework is missing."""
+    """A backend is not installed, is broken, or lacks its framework."""
 
 
 class BackendError(WLKError):
     """
     The engine failed; the cause is chained and nothing was changed.
 
-    `retryable` is true when the same call may succeed if it is made again.  `is_exhausted` is true
-    when the backend has used all the attempts or the time of the call: repeat it later, not at
-    once.  `committed` holds the tokens that earlier steps committed and that no Emission has
-    carried, so that nothing committed is lost: the next Emission carries them, if there is one.
+    `retryable` is true if the same call may succeed when it is repeated.  `is_exhausted` is true if
+    the backend has used up the attempts or the time of the call: repeat it later, not at once.
+    `committed` holds the tokens that earlier steps committed and no Emission has delivered yet, so
+    that nothing committed is lost; the next Emission, if there is one, delivers them too.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BackendError(WLKError):
 
 
 class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is in
-    """The engine failed and so did three retries; every further call of the stream raises this."""
+    """The engine failed, and so did three retries; every later call of the stream raises this."""
 
     def __init__(self, message: str, *, committed: tuple[ASRToken, ...] = ()) -> None:
         super().__init__(message, retryable=False, committed=committed)
@@ -87,7 +87,7 @@ class ConcurrentCallError(WLKError):
 
 
 class SessionOverloaded(WLKError):  # noqa: N818 -- names the state the session is in
-    """No more audio can wait, or no more sessions are accepted; nothing was changed."""
+    """No more audio can be queued, or no more sessions are accepted; nothing was changed."""
 
 
 class AudioDeviceError(WLKError):

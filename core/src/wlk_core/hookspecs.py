@@ -1,4 +1,4 @@
-"""The hooks by which a plugin offers backends and annotators."""
+"""The hooks through which plugins provide backends and annotators."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-API_VERSION: Final = 1  #: the plugin API this wlk-core speaks
-API_FLOOR: Final = 1  #: the oldest plugin API it still understands
+API_VERSION: Final = 1  #: the version of this wlk-core's plugin API
+API_FLOOR: Final = 1  #: the oldest version that it still accepts
 PROJECT: Final = "wlk"  #: the pluggy project
 ENTRY_POINT_GROUP: Final = "wlk.plugins"  #: where distributions declare their plugin modules
 
@@ -28,21 +28,21 @@ def wlk_backends() -> Iterable[BackendSpec]:  # type: ignore[empty-body]  # a sp
     """
     Return the backends this plugin provides.
 
-    Called once, when the registry first needs the plugin.  The module that implements it imports
-    nothing heavier than wlk_core.plugins, because frameworks are imported by `BackendSpec.load`.
+    Called once, when the registry first needs the plugin.  The module that implements it should
+    import nothing heavier than wlk_core.plugins; frameworks are for the loader, `BackendSpec.load`.
     """
 
 
 @hookspec
 def wlk_diarizers() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
-    """Return the diarizers this plugin provides, of the kind "diarizer"; see `wlk_backends`."""
+    """Return the diarizers this plugin provides, of kind "diarizer"; see `wlk_backends`."""
 
 
 @hookspec
 def wlk_translators() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
-    """Return the translators this plugin provides, of the kind "translator"."""
+    """Return the translators this plugin provides, of kind "translator"."""
 
 
 @hookspec
 def wlk_turn_detectors() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
-    """Return the turn detectors this plugin provides, of the kind "turn-detector"."""
+    """Return the turn detectors this plugin provides, of kind "turn-detector"."""

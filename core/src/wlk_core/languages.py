@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: English names by ISO 639-1 code, ISO 639-3 where that has none; those that published models have.
+#: English names of published models' languages, by ISO 639-1 code or, where that has none, 639-3.
 NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani",
     "ba": "Bashkir", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan",
@@ -31,24 +31,24 @@ NAMES = {
     "tt": "Tatar", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese",
     "yi": "Yiddish", "yo": "Yoruba", "yue": "Cantonese", "zh": "Chinese",
 }  # fmt: skip
-_MAX_MISSPELT = 40  # characters: difflib takes seconds for the megabytes that a client may send
+_MAX_MISSPELT = 40  # characters: difflib takes seconds for the megabytes that a client can send
 
 
 def find_language(text: str, codes: Sequence[str], *, likeness: float = 1.0) -> str:
     """
-    Return the one of *codes* that *text* stands for, in any case; *text* itself where none does.
+    Return the code among *codes* that *text* names, ignoring case; *text* itself if there is none.
 
-    With a *likeness* below 1, as difflib counts it, a *text* of at most 40 characters may be a
-    misspelt name; from 0.85 on few are confused.
+    A *likeness* (difflib's ratio) below 1 also accepts a misspelt name of at most 40 characters;
+    from 0.85 on, few are confused.
 
     >>> [find_language(text, ("de", "en")) for text in ("EN", "en-US", "en_GB", "German", "Welsh")]
     ['en', 'en', 'en', 'de', 'Welsh']
     """
     tag = text.strip().lower().replace("_", "-")
-    names = {NAMES.get(code, code).lower(): code for code in codes}
-    found = {code.lower(): code for code in codes}
-    code = found.get(tag) or found.get(tag.partition("-")[0]) or names.get(tag)
+    by_name = {NAMES.get(code, code).lower(): code for code in codes}
+    by_tag = {code.lower(): code for code in codes}
+    code = by_tag.get(tag) or by_tag.get(tag.partition("-")[0]) or by_name.get(tag)
     if code is None and likeness < 1 and len(tag) <= _MAX_MISSPELT:
-        close = difflib.get_close_matches(tag, names, n=1, cutoff=likeness)
-        code = names[close[0]] if close else None
+        close = difflib.get_close_matches(tag, by_name, n=1, cutoff=likeness)
+        code = by_name[close[0]] if close else None
     return text if code is None else code

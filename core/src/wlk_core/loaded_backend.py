@@ -1,4 +1,4 @@
-"""A loaded model: the part that all backends have in common, put together with an engine."""
+"""A loaded model: what all backends have in common, built around a plugin's engine."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ E = TypeVar("E")
 
 @attrs.frozen(kw_only=True)
 class StreamConfig:
-    """What `create_processor` was called with: checked against the spec, defaults filled in."""
+    """The arguments of `create_processor`, checked against the spec, with defaults filled in."""
 
-    language: str | None = None  #: the code the stream is forced to; None to detect it
+    language: str | None = None  #: the code of the forced language; None to detect it
     task: str = "transcribe"  #: or "translate"
-    policy: str | None = None  #: one of the spec's policies; None where the spec declares none
-    options: Mapping[str, Any] = attrs.field(factory=dict)  #: every stream option by its name
+    policy: str | None = None  #: one of the spec's policies; None if the spec declares none
+    options: Mapping[str, Any] = attrs.field(factory=dict)  #: every stream option by name
 
 
 class LoadedBackend(Generic[E]):
     """
-    A Backend made of a spec, an engine and the functions that know the engine.
+    A Backend made of a spec, an engine and two functions that know the engine.
 
-    It checks what a stream is opened with, opens streams, transcribes recordings and live audio
-    with them, warms up, closes, and counts its engine calls (`engine_calls`).  A plugin brings:
+    It checks arguments, opens streams, transcribes recordings and live audio with them, warms up,
+    closes, and counts its engine calls (`engine_calls`).  A plugin provides:
 
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
-      OptionError, and returns a function that makes a new Recognizer.  That function is called once
-      for the stream and once for each of its resets.  Every function that runs the model goes
-      through ``calls.wrap``, or through ``calls.wrap_batch`` where the spec declares the capability
-      `batching`: the calls of streams that wait for the engine are then batched.
-    * ``warmup(engine, calls)`` runs the model once in the ways that streams run it.
+      OptionError, and returns a function that creates a Recognizer.  That function is called once
+      for the stream and once for each reset.  Every function that runs the model must be wrapped by
+      ``calls.wrap``, or by ``calls.wrap_batch`` if the spec declares the capability `batching`: the
+      waiting calls of different streams are then batched.
+    * ``warmup(engine, calls)`` runs the model once in each way that streams run it.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class LoadedBackend(Generic[E]):
         open_stream: Callable[[E, StreamConfig, EngineCalls], Callable[[], Recognizer]],
         warmup: Callable[[E, EngineCalls], None],
     ) -> None:
-        self.spec = spec  #: the declaration that the backend was loaded by
+        self.spec = spec  #: the declaration it was loaded from
         self._engine: E | None = engine
         #: The engine calls of all streams: counted, and intercepted by tests.
         self.engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
-        self.model: str | None = None  #: as it was named to the registry, which sets it
+        self.model: str | None = None  #: as the caller named it; the registry sets it
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec.name} {self.model or self.spec.default_model}>"
 
     @property
     def engine(self) -> E:
-        """The loaded model, on which nothing of a stream is stored; StreamClosed when closed."""
+        """The loaded model, which stores no stream state; raises StreamClosed once closed."""
         engine = self._engine
         if engine is None:
             raise StreamClosed("the backend is closed; load it again")
@@ -87,17 +87,17 @@ class LoadedBackend(Generic[E]):
             make_recognizer = self._open_stream(engine, config, self.engine_calls)
         return OnlineStream(make_recognizer)
 
-    # The functions of wlk_core.session over any backend, as methods of this one.
+    # The functions of wlk_core.session, which take any backend, as methods.
     transcribe = transcribe
     stream = stream
     astream = astream
 
     def warmup(self) -> None:
-        """Run the model once; see Backend.  What the engine raises is passed on."""
+        """Run the model once; see Backend.  The engine's errors propagate unchanged."""
         self._warmup(self.engine, self.engine_calls)
 
     def close(self) -> None:
-        """Release the model; streams that are open keep it until they are closed."""
+        """Release the model; open streams keep it until they are closed."""
         self._engine = None
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Live sources: an input device, reopened when it is lost, and a recording that is played."""
+"""Live audio sources: an input device, reopened when it is lost, and a recording played back."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _NO_DEVICE = (
     "--input FILE"
 )
 _BLOCK_SECONDS = 0.05
-_REOPEN_SECONDS = 1.0  # between two attempts to open a device that was lost
-_STALL_SECONDS = 3.0  # without a block, after which a device is lost; PulseAudio begins in 1.9 s
-_SLEEP_SECONDS = 1.0  # by which a block may be late before the time is a gap
+_REOPEN_SECONDS = 1.0  # between two attempts to reopen a lost device
+_STALL_SECONDS = 3.0  # without a block until a device counts as lost; PulseAudio needs 1.9 s
+_SLEEP_SECONDS = 1.0  # a block delayed by more than this comes after a gap
 _MAX_WAITING_BLOCKS = 2_400  # two minutes
-_BYTES = 2  # a sample, int16
+_SAMPLE_BYTES = 2  # int16
 
 
 @attrs.frozen
 class Captured:
-    """Audio of one channel after `lost_seconds` that were not captured: int16 bytes or float32."""
+    """One channel of audio, int16 bytes or float32, and the seconds lost before it."""
 
     audio: bytes | NDArray[np.float32]
     lost_seconds: float = 0.0
 
     def pcm(self, rate: int) -> Iterator[bytes]:
-        """Yield samples of 16 bits, *rate* a second: silence for what was lost, then the audio."""
+        """Yield 16-bit samples at *rate* Hz: silence for what was lost, then the audio."""
         lost = round(self.lost_seconds * rate)
-        for start in range(0, lost, rate):  # a second at a time, because a machine may sleep long
-            yield bytes(_BYTES * min(rate, lost - start))
+        for start in range(0, lost, rate):  # a second at a time: a machine can sleep for hours
+            yield bytes(_SAMPLE_BYTES * min(rate, lost - start))
         audio = self.audio
         if not isinstance(audio, bytes):
             audio = (audio * 32_768).round().clip(-32_768, 32_767).astype("<i2").tobytes()
@@ -50,20 +50,20 @@ class Captured:
 
 class Microphone:
     """
-    Capture one input device, by an index or a part of its name, until it is closed.
+    Capture audio from an input device, named by its index or part of its name, until closed.
 
-    Iterate over it for audio as `stream` takes it, float32[n] at 16 kHz::
+    Iterate over it for audio as `stream` accepts it, float32[n] at 16 kHz::
 
         with Microphone() as microphone:
             for event in backend.stream(microphone):
                 print(event)
 
-    PortAudio's thread only appends blocks, of which at most two minutes wait to be read.  Audio
-    that was lost - an overflow, a device that was unplugged and came back, a machine that slept -
-    is a gap before the next block, measured with a clock that counts sleep.
+    PortAudio's thread only queues blocks, at most two minutes of them.  Lost audio (an overflow, a
+    device that was unplugged for a while, a machine that slept) becomes a gap before the next
+    block, measured with a clock that runs during sleep.
 
     Raises:
-        AudioDeviceError: no such device, or it cannot be opened.
+        AudioDeviceError: the device does not exist or cannot be opened.
 
     """
 
@@ -72,7 +72,7 @@ class Microphone:
         self._device = find_device(device)
         self._blocks: queue.Queue[Captured] = queue.Queue(_MAX_WAITING_BLOCKS)
         self._is_closed = False
-        self._dropped = 0  # samples that came while too many blocks waited
+        self._dropped = 0  # samples that came while the queue was full
         self._last_block: float | None = None  # when the last block came
         self.problem: str | None = None  # why nothing is captured now
         self.rate = SAMPLE_RATE
@@ -82,7 +82,7 @@ class Microphone:
             own_rate = round(self._device["default_samplerate"])
             if own_rate == self.rate:
                 raise
-            self.rate = own_rate  # some devices take no other; the session resamples
+            self.rate = own_rate  # some devices support no other; the session resamples
             self._stream = self._open()
         self._opened = _time_with_sleep()
 
@@ -90,7 +90,7 @@ class Microphone:
         """
         Return what was captured, waiting up to *timeout* seconds for the first block.
 
-        A device that was lost is opened again, once a second; `problem` describes it meanwhile.
+        A lost device is reopened, with one attempt a second; until then `problem` describes it.
         """
         captured = []
         try:
@@ -99,11 +99,11 @@ class Microphone:
                 captured.append(self._blocks.get_nowait())
         except queue.Empty:
             if not captured:
-                self._revive()
+                self._reopen_if_lost()
         return captured
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
-        """Yield audio until the device is closed; what was not captured is silence."""
+        """Yield audio until the device is closed, with silence for what was not captured."""
         from wlk_core.audio import PcmConverter  # noqa: PLC0415 -- brings numpy
 
         converter = PcmConverter(rate=self.rate)
@@ -112,7 +112,7 @@ class Microphone:
                 yield from map(converter.push, captured.pcm(self.rate))
 
     def close(self) -> None:
-        """Release the device; may be called again."""
+        """Release the device; can be called again."""
         self._is_closed = True
         self._stream.close()
 
@@ -123,9 +123,9 @@ class Microphone:
         self.close()
 
     def _append(self, block: Any, _frames: int, _times: Any, status: Any) -> None:
-        # Called by PortAudio's thread, which may not wait.
+        # Called by PortAudio's thread, which must not wait.
         now, audio = _time_with_sleep(), bytes(block)
-        samples = len(audio) // _BYTES
+        samples = len(audio) // _SAMPLE_BYTES
         # A stream begins with its first block, however late that is.
         late = 0.0 if self._last_block is None else now - self._last_block - samples / self.rate
         is_gap = late > (0 if status.input_overflow else _SLEEP_SECONDS)
@@ -160,18 +160,18 @@ class Microphone:
             ) from error
         return stream
 
-    def _revive(self) -> None:
+    def _reopen_if_lost(self) -> None:
         now = _time_with_sleep()
         silent = now - max(self._opened, self._last_block or self._opened)
         if silent < (_STALL_SECONDS if self._stream.active else _REOPEN_SECONDS):
             return
         name = self._device["name"]
-        self.problem = f"{name} gives no audio; connect it again, or choose one with --device"
+        self.problem = f"{name} gives no audio; connect it again, or choose another with --device"
         self._stream.close()
         self._opened = now
         try:
             # PortAudio lists devices only when it is initialised.  A device that was plugged in
-            # again is not in that list, or has another index: python-sounddevice's issue 125.
+            # again is not in that list, or has another index (python-sounddevice issue 125).
             with suppress(self._sounddevice.PortAudioError):  # the last attempt may have failed
                 self._sounddevice._terminate()  # noqa: SLF001 -- there is no public call
             self._sounddevice._initialize()  # noqa: SLF001 -- as above
@@ -187,7 +187,7 @@ class Microphone:
 
 
 class FileSource:
-    """A recording with the calls of `Microphone`; `is_spoken` plays it as it was spoken."""
+    """A recording with the interface of `Microphone`; `is_spoken` plays it in real time."""
 
     rate = SAMPLE_RATE
     problem: str | None = None
@@ -198,12 +198,12 @@ class FileSource:
         self._chunks = rechunk(decode_file(file), max(1, round(chunk_seconds * SAMPLE_RATE)))
         self._is_spoken = is_spoken
         self._next: Captured | None = None
-        self._due = time.monotonic()  # when the end of `_next` has been spoken
+        self._due = time.monotonic()  # when the end of `_next` has been played
 
     def read(self, timeout: float) -> list[Captured] | None:
-        """Return a chunk if one is due after up to *timeout* seconds, None at the end."""
+        """Return the next chunk if it is due within *timeout* seconds, None at the end."""
         if not self._is_spoken and not timeout:
-            return []  # nobody speaks, and the model has work
+            return []  # not live, so the model's backlog comes first
         if self._next is None:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -229,19 +229,19 @@ def input_devices() -> list[dict[str, Any]]:
     sounddevice = _import_sounddevice()
     try:
         default = sounddevice.default.device[0]
-        found = list(sounddevice.query_devices())
+        devices = list(sounddevice.query_devices())
     except sounddevice.PortAudioError as error:
         raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
     return [
         device | {"is_default": device["index"] == default}
-        for device in found
+        for device in devices
         if device["max_input_channels"] > 0
     ]
 
 
 def find_device(name: str | None) -> dict[str, Any]:
     """
-    Return sounddevice's description of the device with that index or name, or of the default one.
+    Return sounddevice's description of the device *name* (or index); None is the default one.
 
     Raises:
         AudioDeviceError: no device, or more than one, has that name; or as `input_devices`.
@@ -275,7 +275,7 @@ def _import_sounddevice() -> Any:
 
 
 def _time_with_sleep() -> float:
-    # time.monotonic() stands still in sleep on Linux and macOS, whose CLOCK_MONOTONIC does not.
+    # time.monotonic() stops during sleep on Linux and macOS; on macOS CLOCK_MONOTONIC does not.
     for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
         if hasattr(time, name):
             return time.clock_gettime(getattr(time, name))

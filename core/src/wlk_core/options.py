@@ -1,4 +1,4 @@
-"""Declarations of plugins, and their options: checked, and converted from what users give."""
+"""Specs and options that plugins declare; options check and convert the values of users."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Scope = Literal["backend", "stream"]
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
 _NAME = re.compile("[a-z][a-z0-9-]*")  # of a backend or annotator
-_SURROGATE = re.compile("[\ud800-\udfff]")  # bytes that are not text
+_SURROGATE = re.compile("[\ud800-\udfff]")  # undecodable bytes
 _BOOLS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
-_ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # beside the options
+_ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # also suggested
 
 
 def as_tuple(values: Iterable[Any]) -> Any:
-    """Return a collection as a tuple, and anything else as it is, for `check_fields` to refuse."""
-    given: Any = values
-    is_one = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
-    return given if is_one else tuple(given)
+    """Return a collection as a tuple; anything else unchanged, for `check_fields` to reject."""
+    value: Any = values
+    is_collection = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    return tuple(value) if is_collection else value
 
 
 def check_fields(declaration: Any, **types: Any) -> None:
-    """Raise ValueError naming a field that does not have its annotated type, or that in *types*."""
+    """Raise ValueError if a field lacks its annotated type, or the type given in *types*."""
     cls = type(declaration)
-    # The fields that a plugin's own subclass adds are its own matter.
+    # A plugin's own subclass checks the fields that it adds.
     ours = next(each for each in cls.__mro__ if each.__module__.startswith("wlk_core."))
     kind = attrs.resolve_types(ours, localns={"Mapping": Mapping})
     for name, expected in (types or {each.name: each.type for each in attrs.fields(kind)}).items():
@@ -61,7 +61,7 @@ def _fits(value: Any, expected: Any) -> bool:
     if kind is Mapping:
         pairs = value.items() if isinstance(value, kind) else [()]
         return all(pair and all(map(_fits, pair, parts)) and "" not in pair for pair in pairs)
-    if kind in {tuple, frozenset}:  # of which `as_tuple` has made a tuple
+    if kind in {tuple, frozenset}:  # `as_tuple` has made either a tuple
         return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
     if kind in {Literal, type}:
         return isinstance(value, str | type) and value in (get_args(parts[0]) or parts)
@@ -72,21 +72,21 @@ def _fits(value: Any, expected: Any) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Option:
-    """One option of a backend."""
+    """One option of a backend or annotator."""
 
-    name: str  #: what users type and the keyword of the Python call
-    type: type[str | int | float | bool] = str  #: of a value that is not None
-    default: Any = None  #: the value where the option is left out
+    name: str  #: what users type, and the keyword argument in Python
+    type: type[str | int | float | bool] = str  #: of every value but None
+    default: Any = None  #: the value if the option is left out
     #: The allowed values; empty for any.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
     help: str = ""  #: one line for ``wlk-core backends NAME``
-    scope: Scope = "backend"  #: of load_backend, or "stream" of create_processor
+    scope: Scope = "backend"  #: an option of load_backend; "stream": of create_processor
     minimum: float | None = None  #: inclusive limit of a number
     maximum: float | None = None
     is_auto_allowed: bool = False  #: "auto" becomes None: the checkpoint or the backend chooses
     #: The policies that take this option; empty for all of them.
     policies: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    #: Its names in older releases or other tools, refused with a message that suggests `name`.
+    #: Names in older releases or other tools, rejected with a message that suggests `name`.
     former_names: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
@@ -98,14 +98,14 @@ class Option:
 
     @property
     def default_text(self) -> str:
-        """The default as users type it; "none" where there is nothing to type."""
+        """The default as users type it; "none" if there is nothing to type."""
         if self.default is None:
             return AUTO if self.is_auto_allowed else "none"
         return str(self.default).lower() if self.type is bool else str(self.default)
 
     def convert(self, value: Any, *, owner: str) -> Any:
-        """Return *value* converted to this option's type; OptionError where that is impossible."""
-        # "auto" has become None already when a stream converts a value for the second time.
+        """Return *value* converted to this option's type; OptionError if that is impossible."""
+        # A stream may convert a value twice, and the first time turned "auto" into None.
         if value is None and (self.default is None or self.is_auto_allowed):
             return None
         if self._is_auto(value):
@@ -129,7 +129,7 @@ class Option:
         return self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO
 
     def _declared(self, value: Any) -> Any:
-        # As in `convert`, 5.0 may be an int, and numpy's numbers are numbers.  An int stays an int.
+        # As in `convert`, 5.0 can be an int, and numpy's numbers are numbers.  An int stays an int.
         if self._is_auto(value) or self.type is str or isinstance(value, self.type | int):
             return None if self._is_auto(value) else value
         parsed = self._parsed(value)
@@ -137,7 +137,7 @@ class Option:
 
     def _parsed(self, value: Any) -> Any:
         if self.type is str:
-            # A path may contain undecodable bytes, but the engine has to encode a stream's text.
+            # A path can contain undecodable bytes, but the engine has to encode a stream's text.
             is_path = isinstance(value, str) and self.scope == "backend"
             is_text = isinstance(value, str) and not _SURROGATE.search(value)
             return value if is_path or (is_text and value) else None
@@ -156,28 +156,28 @@ class Option:
 
 @attrs.frozen(kw_only=True)
 class PluginSpec:
-    """What the declarations of backends and of annotators have in common; constant data."""
+    """What the specs of backends and annotators have in common; constant data."""
 
     name: str  #: what users type, also the name of the entry point
-    api: int  #: the plugin API that the declaration was written for, a literal number
+    api: int  #: the version of the plugin API that the spec was written for, a literal number
     summary: str  #: one line
     #: The loader, as "package.module:function".  The registry imports it when a model is loaded,
     #: and calls ``load(spec, model, **options)``, which returns the backend or annotator.
     load: str
-    #: Every option that it takes, or that its streams take, declared once.
+    #: Every option that the loader or a stream takes, declared once.
     options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
-    #: The codes that a stream may be forced to or detect, or that a translator writes.
+    #: The language codes that a stream can be forced to or detect, or that a translator writes.
     languages: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     #: Size aliases and what they stand for (a repository id, or a word such as "bundled"); other
     #: models are repository ids or local directories.
     models: Mapping[str, str] = attrs.field(factory=dict)
-    default_model: str | None = None  #: the model that is loaded where none is named
-    #: Glob patterns of a model's files in its repository; empty for all of them.  Of alternatives,
-    #: "this|that", the first that matches a file is taken, because some repositories have the
-    #: weights in two formats.
+    default_model: str | None = None  #: the model that is loaded if none is named
+    #: Glob patterns of a model's files in its repository; empty for all of them.  Of alternatives
+    #: ("this|that") only the first that matches a file counts, because some repositories contain
+    #: the weights in two formats.
     model_files: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
-    #: The distributions needed at run time, which are looked up in package metadata, each with the
-    #: command that installs it.
+    #: The distributions needed at run time, each with the command that installs it.  They are
+    #: looked up in package metadata.
     requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -195,7 +195,7 @@ class OptionValues(NamedTuple):
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """Return the values of KEY=VALUE strings; OptionError for others, or two values of a key."""
+    """Parse KEY=VALUE strings; OptionError for any other string, or two values for one key."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -216,7 +216,7 @@ def resolve_options(
     Return the options of *scope* by name, *values* converted and defaults filled in.
 
     Raises OptionError for an unknown name, an option of the other scope or of another policy, or a
-    value it does not take.
+    value that the option does not take.
     """
     known = {option.name: option for option in declared if option.scope == scope}
     other = {option.name: option for option in declared if option.scope != scope}

@@ -1,9 +1,8 @@
 """
-Everything an author of a backend needs, from the declaration to the recognizers.
+Everything the author of a backend needs, from specs to recognizers.
 
-Each name is loaded when it is first used: a plugin module that declares a backend imports this
-module, and neither numpy nor a framework comes with it.  The names are listed in the stub beside
-this file.
+Each name is loaded on first use, so a plugin module that declares a backend can import this module
+without importing numpy or a framework.  The stub beside this file lists the names.
 """
 
 from __future__ import annotations

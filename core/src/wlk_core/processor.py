@@ -1,4 +1,4 @@
-"""The online-processor protocol: what a stream of any backend can do."""
+"""The online-processor protocol: what every stream of every backend can do."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 
-SAMPLE_RATE = 16_000  # samples a second of every stream
-EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+SAMPLE_RATE = 16_000  # samples per second, for every stream
+EPS = 0.02  # seconds by which a caller's clock may differ from the sample count (contract IN-03)
 MAX_STREAM_SECONDS = 315_360_000.0  # ten years: a later time is a mistake in the caller's clock
 MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
@@ -21,10 +21,10 @@ MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contr
 @attrs.frozen(kw_only=True)
 class WorkCounters:
     """
-    What the engine computed: for one call, or added up with `+` over many.
+    What the engine computed for one call, or for many: `+` adds counters up.
 
-    A counter that the backend cannot know is None, and the backend's documentation states it.
-    None and a number add up to the number.
+    A counter that the backend cannot know is None, and the backend's documentation says so.
+    None plus a number is the number.
     """
 
     encoder_frames: int | None = None  #: mel frames given to the encoder, padding included
@@ -49,20 +49,20 @@ class StreamStats(WorkCounters):
     audio_seconds: float = 0.0  #: audio inserted, without silences
     state_bytes: int | None = None  #: bytes this stream holds now; None if unknown
     busy_seconds: float = 0.0  #: wall-clock time spent in the engine
-    misplaced_words: int = 0  #: words put outside of the audio by the engine, and moved into it
+    misplaced_words: int = 0  #: words that the engine timed outside the audio, moved into it
 
 
 class OnlineProcessor(Protocol):
     """
-    One stream of audio becoming timed words.
+    One stream: audio in, timed words out.
 
-    Audio is float32 in one dimension at 16 kHz.  Times are seconds on the stream clock, which
+    Audio is one-dimensional float32 at 16 kHz.  Times are seconds on the stream clock, which
     counts samples.  `insert_audio_chunk`, `get_buffer` and `stats` may be called from any thread at
     any time and never wait for the model.  The other calls are exclusive: each may come from a
     different thread, but overlapping ones raise ConcurrentCallError and change nothing.
 
-    A call that fails raises BackendError, and the next one retries.  The step that failed changes
-    nothing; what earlier steps of the call committed is in `BackendError.committed` and comes with
+    If the engine fails, a call raises BackendError, and the next call retries.  The failed step
+    changes nothing; what earlier steps of the call committed is in `BackendError.committed` and in
     the next Emission.  After three failed retries every call raises StreamBroken.
     """
 
@@ -73,12 +73,12 @@ class OnlineProcessor(Protocol):
         Append a copy of *audio*, float32[n] with n >= 0, to the stream.
 
         `audio_stream_end_time` is where the caller believes the chunk ends.  A difference of up to
-        EPS from the sample count is absorbed and never accumulates; a larger gap is a silence of
-        that length before the chunk, as if by start_silence and end_silence, whose tokens come
-        with the next Emission.  None means "directly after the audio so far".
+        EPS from the sample count is absorbed and never accumulates; a larger gap counts as a
+        silence of that length before the chunk, as if by start_silence and end_silence, and its
+        tokens come with the next Emission.  None means "directly after the audio so far".
 
         Raises:
-            AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as in
+            AudioFormatError: a wrong rank or dtype, NaN, infinity, or a sample beyond 16, as in
                 integers that were cast but not scaled; nothing was changed.
             ClockError: the chunk would begin more than EPS in the past, or the end time is not a
                 number up to MAX_STREAM_SECONDS; nothing was changed.
@@ -93,7 +93,7 @@ class OnlineProcessor(Protocol):
         Run the next few steps of the model and return what they committed.
 
         `has_backlog` stays true while another call would decode more audio.  With `is_last`
-        everything inserted is decoded and committed, as by finish, and the stream stays open.
+        everything inserted is decoded and committed, as by finish, but the stream stays open.
         """
         ...
 
@@ -109,11 +109,11 @@ class OnlineProcessor(Protocol):
         """
         Move the stream clock by exactly `silence_duration` seconds (any real number >= 0).
 
-        `offset` is advisory and never changes a time.  Works without start_silence: a leading
-        silence, or one that was noticed late, whose tokens come with the next Emission.
+        `offset` is advisory and never changes a time.  Works without start_silence too, for a
+        leading silence or one noticed late; tokens before it come with the next Emission.
 
         Raises:
-            ClockError: the duration is not from 0 to MAX_STREAM_SECONDS; nothing was changed.
+            ClockError: the duration is not in [0, MAX_STREAM_SECONDS]; nothing was changed.
 
         """
         ...
@@ -122,8 +122,8 @@ class OnlineProcessor(Protocol):
         """
         Commit everything and end the stream.
 
-        A second call commits nothing and runs no model.  If it fails, the stream stays open and
-        finish can be called again.
+        A second call commits nothing and runs no model.  If a call fails, the stream stays open
+        and finish can be called again.
         """
         ...
 
@@ -135,18 +135,18 @@ class OnlineProcessor(Protocol):
         """
         Release everything the stream holds, finished or not; nothing is committed.
 
-        From another thread it takes effect after the current step.  May be called again.
+        From another thread it takes effect after the current step.  Can be called again.
         """
         ...
 
     @property
     def has_backlog(self) -> bool:
         """
-        Whether process_iter would take or decode something now; cheap, never waits.
+        Whether process_iter has input to take or audio to decode; cheap, never waits.
 
-        ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
-        the policy's next step is no longer a backlog once it was taken; start_silence or finish
-        decodes it.  The last call of such a loop may find nothing left to do.
+        ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio too short for
+        the policy's next step does not count once process_iter has taken it; start_silence or
+        finish decodes it.  The last call of such a loop may find nothing left to do.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The registry: which plugins are installed, and how what they offer is loaded by name."""
+"""The registry: find the installed plugins, and load what they offer by name."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
 
-_IMPORTING = threading.RLock()  # held while a plugin is imported, which may load another one
+_IMPORTING = threading.RLock()  # held while a plugin is imported; it may import another one
 
-_KINDS = {  # what each hook returns
+_KINDS = {  # the kind of spec that each hook returns
     "wlk_backends": "backend",
     "wlk_diarizers": "diarizer",
     "wlk_translators": "translator",
     "wlk_turn_detectors": "turn-detector",
 }
 
-# The entry point of a command names the module that has it, which is imported when it is used.
+# The prefix of a command's entry point.  Its module is imported only when the command is used.
 _COMMAND = "command."
 
 
 @attrs.frozen(kw_only=True)
 class PluginInfo:
-    """A plugin as it was found; a broken one offers nothing."""
+    """An installed plugin; a broken one offers nothing."""
 
-    names: tuple[str, ...]  #: its entry points, sorted, which are named after what it offers
-    distribution: str  #: that declares it, "unknown" where metadata is missing
+    names: tuple[str, ...]  #: its entry points, sorted; each is named after what it offers
+    distribution: str  #: the distribution that declares it; "unknown" without metadata
     version: str
     specs: tuple[Any, ...] = ()  #: what it offers, each a Spec
     error: str | None = None  #: why it could not be loaded, one line
@@ -91,15 +91,15 @@ class Registry:
     def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
         if entry_points is None:
             entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
-        self._found = _plugins(entry_points)
+        self._installed = _plugins(entry_points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
 
     def load_command(self, name: str, kind: type) -> Any:
-        """Import the command *name*, a *kind*; None where no plugin offers it; raises as `spec`."""
-        found = [found for found in self._found if name in found[0].commands]
-        if not found:
+        """Import the command *name*, a *kind*; None if no plugin offers it.  Raises as `spec`."""
+        offers = [plugin for plugin in self._installed if name in plugin[0].commands]
+        if not offers:
             return None
-        info, point = _only("command", name, found)
+        info, point = _only("command", name, offers)
         try:
             with redirect_stdout(sys.stderr):  # as in `_load`
                 return _member(point.load(), name, "a command", kind)
@@ -111,10 +111,10 @@ class Registry:
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
-        return tuple(self._load(*found) for found in self._found)
+        return tuple(self._load(*plugin) for plugin in self._installed)
 
     def specs(self) -> tuple[BackendSpec, ...]:
-        """Return every backend that one plugin offers, sorted by name; loads all plugins."""
+        """Return every backend that only one plugin offers, sorted by name; loads all plugins."""
         specs = [spec for plugin in self.plugins() for spec in plugin.backends]
         names = [spec.name for spec in specs]
         unique = (spec for spec in specs if names.count(spec.name) == 1)
@@ -141,19 +141,19 @@ class Registry:
         return self._find("backend", name)[0]
 
     def model_spec(self, name: str) -> BackendSpec | AnnotatorSpec:
-        """Return the annotator called *name*, or the backend, whose models are asked for."""
-        named = [self._load(*found) for found in self._found if name in found[0].names]
+        """Return the annotator or backend called *name*, for its models; raises as `spec`."""
+        named = [self._load(*plugin) for plugin in self._installed if name in plugin[0].names]
         specs = [spec for info in named for spec in info.specs if spec.name == name]
         return specs[0] if specs else self.spec(name)
 
     def usable(self) -> tuple[BackendSpec, ...]:
-        """Return the backends with a preference and all they require, the most preferred first."""
+        """Return the backends with a preference and all they require, most preferred first."""
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
     def default_backend(self) -> BackendSpec:
-        """Return the usable backend preferred here; BackendUnavailable if none can be chosen."""
+        """Return the most preferred usable backend; BackendUnavailable if none can be chosen."""
         if usable := self.usable():
-            return self.spec(usable[0].name)  # which refuses a name that two distributions offer
+            return self.spec(usable[0].name)  # raises if two distributions offer it
         if ranked := self._ranked():
             missing = missing_requirements(ranked[0])
             raise BackendUnavailable(
@@ -173,13 +173,13 @@ class Registry:
         """
         Load a model with the backend called *name*.
 
-        `model` is a size alias, a repository id or a local directory; None is the backend's own
+        `model` is a size alias, a repository id or a local directory; None is the backend's
         default.  `options` are the backend's options of scope "backend".
 
         Raises:
             BackendUnavailable: the backend is absent or broken, or its framework is.
-            OptionError: an option is unknown or takes another value, or `model` is empty.
-            ModelNotFoundError: the model is neither local nor can be fetched.
+            OptionError: an option is unknown or does not take its value, or `model` is empty.
+            ModelNotFoundError: the model is not local and cannot be fetched.
 
         """
         backend: LoadedBackend[Any] = self._open("backend", name, model, options)
@@ -204,41 +204,41 @@ class Registry:
     ) -> Any:
         plugin, spec = self._find(kind, name)
         options = resolve_options(spec.options, values, scope="backend", owner=spec.name)
-        # Loaders take no paths.
+        # Loaders take strings only.
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
         if ref is not None and not (isinstance(ref, str) and ref):
             raise OptionError(f"a model is a name or a path, got {shown(model)}")
         module, _, function = spec.load.partition(":")
         try:
             loader = _member(importlib.import_module(module), function, "a function", Callable)
-            opened = loader(spec, spec.default_model if ref is None else ref, **options)
+            loaded = loader(spec, spec.default_model if ref is None else ref, **options)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            # Broken frameworks raise anything when they are imported: OSError of a missing library,
-            # RuntimeError of another version.  What a loader raises by itself is about the model.
+            # Broken frameworks raise anything when they are imported: OSError for a missing
+            # library, RuntimeError for a wrong version.  Any other error concerns the model.
             frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
             is_at_import = any(frame.f_code.co_name == "<module>" for frame in frames)
             if not is_at_import and not isinstance(error, ImportError):
                 error.add_note(f"raised by the loader of {kind} {name} of {plugin.distribution}")
                 raise
             raise _unusable(spec, error, plugin.distribution) from error
-        if opened is None:
+        if loaded is None:
             failure = attrs.evolve(plugin, error=f"{spec.load} returned None").failure
             raise BackendUnavailable(f"{kind} {name} cannot be used: {failure}")
-        return opened
+        return loaded
 
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
-        # An entry point has the name of what it offers: `--backend NAME` imports one plugin.
-        # Where none has the name, every plugin is imported.
-        named = [found for found in self._found if name in found[0].names]
-        for found in (named, self._found):
-            plugins = [self._load(*each) for each in found]
+        # Entry points are named after what they offer, so `--backend NAME` imports one plugin.
+        # If none has the name, every plugin is imported.
+        named = [plugin for plugin in self._installed if name in plugin[0].names]
+        for candidates in (named, self._installed):
+            plugins = [self._load(*each) for each in candidates]
             specs = [(info, spec) for info in plugins for spec in info.specs]
             if offers := [each for each in specs if (each[1].kind, each[1].name) == (kind, name)]:
                 return _only(kind, name, offers)
             broken = [info for info in plugins if info.error is not None]
-            if broken and found is named:
+            if broken and candidates is named:
                 raise BackendUnavailable(f"{kind} {name} cannot be used: {broken[0].failure}")
         raise self._refusal(kind, name)
 
@@ -246,14 +246,14 @@ class Registry:
         if info.commands:
             return info
         if point not in self._loaded:
-            # Standard output carries the caller's results, whatever a plugin prints at import.  One
-            # at a time: of two that overlap, the last to end would leave it redirected for good.
+            # Standard output is for the caller's results, not for what a plugin prints at import.
+            # One import at a time: two that overlap could leave it redirected for good.
             with _IMPORTING, redirect_stdout(sys.stderr):
                 try:
                     self._loaded[point] = _read(info, point.load())
                 except KeyboardInterrupt:
                     raise
-                # A plugin may raise anything at import: some exit where a device is missing, and
+                # A plugin can raise anything at import: some exit if a device is missing, and
                 # pytest's skips derive from BaseException.  The failure is recorded, so that one
                 # broken plugin does not take the others down.
                 except BaseException as error:
@@ -272,13 +272,13 @@ class Registry:
         specs = chain.from_iterable(plugin.specs for plugin in plugins)
         installed = sorted({spec.name for spec in specs if spec.kind == kind})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
-        begun = [each for each in (*installed, *sorted(known)) if name and each.startswith(name)]
+        longer = [each for each in (*installed, *sorted(known)) if name and each.startswith(name)]
         parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
         elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
-        elif close := begun or difflib.get_close_matches(str(name), [*installed, *known], n=1):
+        elif close := longer or difflib.get_close_matches(str(name), [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")
@@ -299,13 +299,13 @@ def load_backend(
 
 
 def known_plugins(kind: str) -> dict[str, str]:
-    """Return what this project offers of a kind, and the command that installs each."""
+    """Return this project's plugins of a kind, each with the command that installs it."""
     text = Path(__file__).with_name("known_plugins.json").read_text(encoding="utf-8")
     return dict(json.loads(text).get(kind, {}))
 
 
 def no_backend() -> str:
-    """Return what is said of an installation without backends."""
+    """Return the message for an installation without backends."""
     command = next(iter(known_plugins("backend").values()))
     return (
         "no backend is installed: wlk-core carries no model of its own; "
@@ -314,8 +314,8 @@ def no_backend() -> str:
 
 
 def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
-    # A module is one plugin, whatever it offers.  An editable install beside a wheel shows every
-    # entry point twice.
+    # A module is one plugin, however much it offers.  An editable install beside a wheel lists
+    # every entry point twice.
     grouped: dict[tuple[str, bool], dict[str, EntryPoint]] = {}
     for point in entry_points:
         key = (point.value, point.name.startswith(_COMMAND))
@@ -324,9 +324,9 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
     for points in grouped.values():
         names = tuple(sorted(points))
         point = points[names[0]]
-        # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-        found: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
-        info = PluginInfo(names=names, distribution=found["Name"], version=found["Version"])
+        # `dist.name` and `dist.version` would each parse the whole METADATA, readme included.
+        fields: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
+        info = PluginInfo(names=names, distribution=fields["Name"], version=fields["Version"])
         plugins.append((info, point))
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
 
@@ -341,7 +341,7 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
     for hook, kind in _KINDS.items():
         for spec in chain.from_iterable(getattr(manager.hook, hook)()):
             if not isinstance(spec, PluginSpec) or getattr(spec, "kind", None) != kind:
-                raise BackendUnavailable(f"{hook} returns a {kind}, got {shown(spec)}")
+                raise BackendUnavailable(f"expected {kind}s from {hook}, got {shown(spec)}")
             if not hookspecs.API_FLOOR <= spec.api <= hookspecs.API_VERSION:
                 raise BackendUnavailable(
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
@@ -352,8 +352,8 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
 
 
 def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
-    # Of two distributions neither is chosen in silence: the words would change.  For the same
-    # reason no other backend becomes the default in the place of one that two offer.
+    # Choosing one of two distributions silently would change transcripts.  For the same reason no
+    # other backend becomes the default in place of one that two distributions offer.
     if len(offers) > 1:
         raise BackendUnavailable(
             f"{kind} {name!r} is offered by {' and '.join(info.title for info, _ in offers)}; "
@@ -363,7 +363,7 @@ def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tup
 
 
 def missing_requirements(spec: Spec) -> dict[str, str]:
-    """Return the absent distributions that *spec* requires, by metadata, and what installs them."""
+    """Return the distributions that *spec* requires but metadata lacks, with install commands."""
     missing = {}
     for name, command in spec.requires.items():
         try:
@@ -378,7 +378,7 @@ def _member(module: Any, name: str, expected: str, kind: Any) -> Any:
     if not isinstance(member, kind):
         found = f"got {shown(member)}" if hasattr(module, name) else "which has none"
         text = f"expected {expected} {name!r} in {module.__name__}, {found}"
-        raise ImportError(text, name=module.__name__)  # noqa: TRY004 -- as where it is absent
+        raise ImportError(text, name=module.__name__)  # noqa: TRY004 -- as if it were absent
     return member
 
 

@@ -1,4 +1,4 @@
-"""Captions of committed tokens: segments and records of JSON, cues of SubRip and WebVTT."""
+"""Captions from committed tokens: segments, JSON records, SubRip and WebVTT cues."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 VTT_HEADER = "WEBVTT\n\n"
 
-SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- scripts of users
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- users' scripts
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow the end of a sentence
-_MOST_LIMITS = 2  # a word without a space is divided at this many times the limits
-_SHORTEST = 0.001  # seconds; players never show a cue that ends where it begins
+_WORD_FACTOR = 2  # even a word without spaces is divided at this multiple of the limits
+_MIN_SECONDS = 0.001  # players never show a cue that ends when it begins
 
 
 @attrs.frozen
@@ -42,44 +42,43 @@ class SegmentBuilder:
 
     A caption ends at a pause of `max_gap` seconds, at a change of speaker, at the end of a
     sentence, and before it would last longer than `max_seconds` or be wider than `max_characters`
-    (subtitle practice: two lines of 42 characters, 7 seconds).  A wide character, as of Chinese or
-    Japanese, counts as two, so that a line has 21 of them.
+    (subtitle practice: two lines of 42 characters, 7 seconds).  A wide character, as in Chinese or
+    Japanese, counts as two, so a line has 21 of them.
 
-    None ends after the next one begins.  Because a caption never begins inside a word, inside a
-    character or with closing punctuation, it may exceed these limits by up to as much again.
-    Scripts without spaces are divided anywhere else.  A longer word is divided too, and a token
-    never.
+    Captions never overlap.  A caption never begins inside a word or a character, or with closing
+    punctuation, so it can grow to twice these limits; then even a word is divided, but never a
+    token.  Scripts without spaces can be divided anywhere else.
     """
 
     max_gap: float = 0.8
     max_seconds: float = 7.0
     max_characters: int = 84
-    _open: list[ASRToken] = attrs.field(factory=list, init=False)
-    text: str = attrs.field(default="", init=False)  #: of the caption that is open
+    _tokens: list[ASRToken] = attrs.field(factory=list, init=False)
+    text: str = attrs.field(default="", init=False)  #: the text of the current caption
     _columns: int = attrs.field(default=0, init=False)
 
     def push(self, token: ASRToken) -> Segment | None:
         """Append the next token; return the caption that it ended, if any."""
         ended = None
-        if self._open and self._breaks_before(token):
+        if self._tokens and self._breaks_before(token):
             ended = self.flush(latest_end=token.start)
-        self._open.append(token)
+        self._tokens.append(token)
         self.text += token.text
         self._columns += column_count(token.text)
         return ended
 
     def flush(self, latest_end: float = math.inf) -> Segment | None:
-        """Return the caption that is still open, if any, and begin anew."""
-        if not self._open:
+        """Return the current caption, if any, and begin a new one."""
+        if not self._tokens:
             return None
-        tokens, text = self._open, self.text.strip()
-        self._open, self.text, self._columns = [], "", 0
+        tokens, text = self._tokens, self.text.strip()
+        self._tokens, self.text, self._columns = [], "", 0
         start, end = tokens[0].start, max(token.end for token in tokens)
-        end = max(start + _SHORTEST, min(end, latest_end))
+        end = max(start + _MIN_SECONDS, min(end, latest_end))
         return Segment(start, end, text, tokens[0].speaker)
 
     def _breaks_before(self, token: ASRToken) -> bool:
-        last = self._open[-1]
+        last = self._tokens[-1]
         if token.speaker != last.speaker:
             return True
         if continues_character(self.text, token.text):
@@ -89,14 +88,14 @@ class SegmentBuilder:
         if (is_pause or is_sentence) and not binds_to(self.text, token.text):
             return True
         may_end = is_pause or may_divide(self.text, token.text)
-        times = 1 if may_end else _MOST_LIMITS
-        seconds = token.end - self._open[0].start
+        factor = 1 if may_end else _WORD_FACTOR
+        seconds = token.end - self._tokens[0].start
         columns = self._columns + column_count(token.text)
-        return seconds > times * self.max_seconds or columns > times * self.max_characters
+        return seconds > factor * self.max_seconds or columns > factor * self.max_characters
 
 
 def segments_from_tokens(tokens: Iterable[ASRToken]) -> tuple[Segment, ...]:
-    """Return the captions of a finished token sequence; nothing for no tokens."""
+    """Return the captions of a finished token sequence; empty without tokens."""
     return tuple(segment for segment, _ in segments_with_tokens(tokens))
 
 
@@ -116,17 +115,17 @@ def segments_with_tokens(
 
 
 def srt_text(tokens: Iterable[ASRToken]) -> str:
-    """Return the SubRip file of *tokens*; empty for no tokens."""
+    """Return the content of a SubRip file with *tokens*; empty without tokens."""
     return "".join(map(srt_cue, itertools.count(1), segments_from_tokens(tokens)))
 
 
 def vtt_text(tokens: Iterable[ASRToken]) -> str:
-    """Return the WebVTT file of *tokens*; the header alone for no tokens."""
+    """Return the content of a WebVTT file with *tokens*; only the header without tokens."""
     return VTT_HEADER + "".join(map(vtt_cue, itertools.count(1), segments_from_tokens(tokens)))
 
 
 def text_cue(number: int, segment: Segment) -> str:
-    """Return a line of text, which begins with its speaker, and below it its translation."""
+    """Return a line of text, with its speaker in front and its translation below, if any."""
     del number
     speaker = "" if segment.speaker is None else f"{plain(str(segment.speaker))}: "
     translation = f"  {plain(segment.translation)}\n" if segment.translation else ""
@@ -134,25 +133,25 @@ def text_cue(number: int, segment: Segment) -> str:
 
 
 def srt_cue(number: int, segment: Segment) -> str:
-    """Return a cue of SubRip, the number counting from 1."""
-    texts = [" ".join(text.split()).replace("-->", "->") for text in _texts(segment)]
+    """Return a SubRip cue; *number* counts from 1."""
+    lines = [" ".join(line.split()).replace("-->", "->") for line in _lines(segment)]
     if segment.speaker is not None:
-        texts[0] = f"{segment.speaker}: {texts[0]}"
+        lines[0] = f"{segment.speaker}: {lines[0]}"
     span = f"{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}"
-    lines = "\n".join(map(printable, texts))
-    return f"{number}\n{span}\n{lines}\n\n"
+    text = "\n".join(map(printable, lines))
+    return f"{number}\n{span}\n{text}\n\n"
 
 
 def vtt_cue(number: int, segment: Segment) -> str:
-    """Return a cue of WebVTT, the speaker as its voice; WebVTT cues need no number."""
+    """Return a WebVTT cue with the speaker as its voice; WebVTT needs no *number*."""
     del number
-    text = "\n".join(map(_escaped, _texts(segment)))
+    text = "\n".join(map(_escaped, _lines(segment)))
     if segment.speaker is not None:
         text = f"<v {_escaped(str(segment.speaker))}>{text}"
     return f"{_stamp(segment.start, '.')} --> {_stamp(segment.end, '.')}\n{text}\n\n"
 
 
-def _texts(segment: Segment) -> list[str]:
+def _lines(segment: Segment) -> list[str]:
     return [segment.text, *([segment.translation] if segment.translation else [])]
 
 
@@ -170,7 +169,7 @@ def _stamp(seconds: float, point: str) -> str:
 
 
 def token_record(token: ASRToken) -> dict[str, Any]:
-    """Return a token's fields."""
+    """Return a token as a JSON record."""
     return span_record(token) | {
         "text": token.text,
         "probability": None if token.probability is None else round(token.probability, 4),
@@ -180,22 +179,22 @@ def token_record(token: ASRToken) -> dict[str, Any]:
 
 
 def segment_record(segment: Segment) -> dict[str, Any]:
-    """Return a caption's fields, with a translation if it has one."""
+    """Return a caption as a JSON record, with its translation if it has one."""
     record = span_record(segment) | {"text": segment.text, "speaker": segment.speaker}
     translation = segment.translation
     return record if translation is None else record | {"translation": translation}
 
 
 def translation_record(text: TranslatedText) -> dict[str, Any]:
-    """Return a translation's fields."""
+    """Return a translation as a JSON record."""
     return span_record(text) | {"text": text.text, "language": text.language}
 
 
 def span_record(span: Silence | ASRToken | Segment | TranslatedText) -> dict[str, Any]:
-    """Return start and end in rounded seconds."""
+    """Return start and end as a JSON record, in rounded seconds."""
     return {"start": round_seconds(span.start), "end": round_seconds(span.end)}
 
 
 def round_seconds(time: float) -> float:
-    """Round a time to the tenth of a millisecond, because a sample lasts 62.5 microseconds."""
+    """Round a time to a tenth of a millisecond; a sample lasts 62.5 microseconds."""
     return round(time, 4)

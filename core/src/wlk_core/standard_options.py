@@ -1,7 +1,7 @@
 """
-Options that mean the same on every backend, so that they have one name, unit and help text.
+Options that backends share, so that each has one name, unit and help text.
 
-A plugin takes those it needs and adjusts them with `attrs.evolve`::
+A plugin picks those it needs and adjusts them with `attrs.evolve`::
 
     options=(device("cpu", "cuda"), PROMPT, attrs.evolve(TICK_SECONDS, default=2.0))
 
@@ -18,7 +18,7 @@ _stream_option = partial(Option, scope="stream")
 
 
 def device(*choices: str) -> Option:
-    """Return the option for the device among *choices*, which need not include "auto"."""
+    """Return the option that chooses a device of *choices*, which need not include "auto"."""
     return Option(
         name="device",
         default=AUTO,
@@ -28,7 +28,7 @@ def device(*choices: str) -> Option:
 
 
 def dtype(*choices: str) -> Option:
-    """Return the option for the arithmetic among *choices*, which need not include "auto"."""
+    """Return the option that chooses a dtype of *choices*, which need not include "auto"."""
     return Option(
         name="dtype",
         default=AUTO,
@@ -41,7 +41,7 @@ def dtype(*choices: str) -> Option:
 
 CACHE_DIR = Option(
     name="cache_dir",
-    help="directory of the Hugging Face cache with the models; none takes the cache of the user",
+    help="directory of the Hugging Face cache with the models; the user's own if left out",
     former_names=("download_root", "model_cache_dir"),
 )
 

@@ -13,8 +13,8 @@ class ASRToken:
     A piece of committed or hypothesised text with its times on the stream clock.
 
     `start` and `end` are seconds from the start of the stream, silence included.  `text` carries
-    its own spacing: joining the texts of a stream with "" gives the transcript.  `probability`
-    is in [0, 1], or None where the backend does not declare the capability.
+    its own spacing: the `text` of all tokens, joined with "", is the transcript.  `probability` is
+    in [0, 1], or None if the backend does not declare the capability `probabilities`.
     """
 
     start: float
@@ -48,23 +48,23 @@ class Silence:
 
 @attrs.frozen
 class Transcript:
-    """Consecutive tokens read as one text."""
+    """Consecutive tokens, read as one piece of text."""
 
     tokens: tuple[ASRToken, ...] = ()
 
     @property
     def text(self) -> str:
-        """The tokens' texts, joined; empty where there are none."""
+        """The text of all tokens, joined; empty without tokens."""
         return "".join(token.text for token in self.tokens)
 
     @property
     def start(self) -> float | None:
-        """Stream time of the first token's start, None where there are no tokens."""
+        """Stream time of the first token's start, None without tokens."""
         return self.tokens[0].start if self.tokens else None
 
     @property
     def end(self) -> float | None:
-        """Stream time of the last token's end, None where there are no tokens."""
+        """Stream time of the last token's end, None without tokens."""
         return self.tokens[-1].end if self.tokens else None
 
 
@@ -77,11 +77,11 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
     consumed the audio: the difference to the end of the inserted audio is the backlog.  No later
     token starts before `stable_up_to`.
 
-    An emission is a pair, because every call is unpacked into exactly two values::
+    An emission is a pair, so that every call unpacks into exactly two values::
 
         tokens, processed_up_to = stream.process_iter()
 
-    So it equals a plain pair of these values, and another emission only with its `stable_up_to`.
+    It equals a plain pair of these values, but another emission only if `stable_up_to` agrees too.
     """
 
     committed: tuple[ASRToken, ...]
@@ -100,11 +100,11 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
         return Emission(**attrs.asdict(self, recurse=False) | changes)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return the arguments with which pickle and copy make the same emission."""
+        """Return the arguments from which pickle and copy rebuild the emission."""
         return attrs.astuple(self, recurse=False)
 
     def __hash__(self) -> int:
-        """Hash the pair, which an emission equals."""
+        """Hash the pair, because the emission equals it."""
         return super().__hash__()
 
 

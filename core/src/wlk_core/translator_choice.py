@@ -1,4 +1,4 @@
-"""The translator of a command, as its flags choose it."""
+"""The translator that a command's flags choose."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class TranslatorChoice:
-    """A translator that was chosen, and the language that it translates to."""
+    """A chosen translator, and the language that it translates to."""
 
     registry: Registry
-    name: str  #: and its model, as users write them
+    name: str  #: "NAME" or "NAME=MODEL", as users write it
     language: str
     options: dict[str, str]
 
     @classmethod
     def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
-        """Take the flags of a translation out of *flags*; return None where none is asked for."""
-        wanted, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
-        if wanted is None:
+        """Pop the translation flags from *flags*; return None if no translation is wanted."""
+        target, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
+        if target is None:
             if name or pairs:
                 raise OptionError("a translator needs a language: --translate-to LANG")
             return None
         from wlk_core.registry import known_plugins  # noqa: PLC0415 -- not for --help
 
         name = name or next(iter(known_plugins("translator")))
-        return cls(registry, name, find_language(wanted, tuple(NAMES)), parse_pairs(pairs))
+        return cls(registry, name, find_language(target, tuple(NAMES)), parse_pairs(pairs))
 
     def open(self, spec: BackendSpec, language: str | None) -> Translator:
-        """Return a translator of what a stream of *spec* in *language* (None: detected) commits."""
+        """Return a translator for a stream of *spec* in *language*, None if that is detected."""
         if language is None and len(spec.languages) == 1:
             language = spec.languages[0]
         options = {"target_language": self.language, "source_language": language, **self.options}
-        opened: Translator = self.registry.load_annotator("translator", self.name, **options)
-        return opened
+        translator: Translator = self.registry.load_annotator("translator", self.name, **options)
+        return translator

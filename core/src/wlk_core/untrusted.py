@@ -1,4 +1,4 @@
-"""Values from outside, made safe for use and for one line of a message."""
+"""Make untrusted values safe to use, and to show in a one-line message."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import logging
 
 #: Characters that a terminal obeys or that break a line: controls, line and paragraph separators,
-#: embeddings, overrides and isolates of writing direction, and surrogates, which are not text.
+#: bidirectional embeddings, overrides and isolates, and surrogates, which are not text.
 ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _SPACING = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
 _MASK = "***"
 _MAX_LINE = 300  # characters of foreign text in a message
 _MAX_VALUE = 80  # characters of a value in a message
-_MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask would show it
-_CREDENTIALS = (  # compiled at their first use: half a millisecond that --help need not spend
+_MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask reveals it
+_CREDENTIALS = (  # compiled on first use, which saves --help half a millisecond
     (r"(?<=//)[^\s/]*@", f"{_MASK}@"),  # user:password@; a password may contain @
     (r"(?<=\?)[^\s'\"<>]*=[^\s'\"<>]*", _MASK),  # the query of a signed address
     (r"hf_\w{6,}", _MASK),  # a token of the model hub
@@ -44,16 +44,16 @@ def printable_formatter(style: str) -> logging.Formatter:
 
 
 def plain(text: str) -> str:
-    """Return *text* as `printable` does, with a space in place of each tab and line break."""
+    """Return *text* as `printable` does, but with a space for each tab and line break."""
     return printable(_SPACING.sub(" ", text))
 
 
 def one_line(text: str, *, max_characters: int = _MAX_LINE) -> str:
     """
-    Return foreign text as it may stand in a message.
+    Return untrusted text in a form that is safe in a message.
 
-    White space becomes single spaces, active characters become escapes, whatever is written like a
-    credential is masked, and more than *max_characters* are cut.
+    White space becomes single spaces, active characters become escapes, whatever looks like a
+    credential is masked, and text beyond *max_characters* is cut off.
 
     >>> one_line("no route to https://anna:word@hub.example/api?X-Signature=1")
     'no route to https://***@hub.example/api?***'
@@ -67,24 +67,24 @@ def one_line(text: str, *, max_characters: int = _MAX_LINE) -> str:
 
 def shown(value: object) -> str:
     """
-    Return any value as it may stand in a message: the beginning of its repr, as `one_line`.
+    Return the beginning of the repr of any value, made safe for a message by `one_line`.
 
     >>> shown("Ann"), shown(list(range(100)))[-12:]
     ("'Ann'", '20, 21, 2...')
     """
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 -- of a caller's own class, and a message must be possible
+    except Exception:  # noqa: BLE001 -- a caller's class may raise anything
         text = f"a value of type {type(value).__name__}"
     return one_line(text, max_characters=_MAX_VALUE)
 
 
 def reason(error: BaseException) -> str:
     """
-    Return why *error* was raised, as `one_line`.
+    Return why *error* was raised, made safe for a message by `one_line`.
 
-    Its type stands in front, unless its message explains itself: failed imports and errors of this
-    project.
+    The type of the error comes first, unless the message suffices: for failed imports and errors of
+    this project.
 
     >>> reason(OSError("undefined symbol")), reason(ImportError("no module")), reason(ValueError())
     ('OSError: undefined symbol', 'no module', 'ValueError')
@@ -97,9 +97,9 @@ def reason(error: BaseException) -> str:
 
 def mask_secret(text: str, secret: str) -> str:
     """
-    Return *text* without *secret*, and without a beginning of it that "..." cuts off.
+    Return *text* with *secret* masked, even if "..." cuts off its end.
 
-    A secret of fewer than six characters stays.
+    A secret of fewer than six characters is not masked.
 
     >>> mask_secret("no such key: sk-0123456789, sk-01234...", "sk-0123456789")
     'no such key: ***, ***...'
@@ -115,8 +115,8 @@ def real_number(value: object) -> float | None:
     """
     Return *value* as a float if it is a real number of any type, else None.
 
-    Python's, numpy's and the standard library's numbers are real; a bool is not.  NaN and infinity
-    are returned, and a number beyond the range of floats is infinity.
+    Numbers of Python, numpy and the standard library count as real; a bool does not.  NaN and
+    infinity are returned as they are, and a number beyond the range of floats becomes infinity.
     """
     from decimal import Decimal  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
     from numbers import Real  # noqa: PLC0415 -- as above
@@ -135,7 +135,7 @@ def is_loopback(host: str) -> bool:
     """
     Return whether *host* is this machine's own name or one of its loopback addresses.
 
-    No name is resolved: a name that an outsider chose may resolve to any address.
+    Names are not resolved: a name that an outsider chose can resolve to any address.
 
     >>> is_loopback("localhost"), is_loopback("[::1]"), is_loopback("localhost.example")
     (True, True, False)

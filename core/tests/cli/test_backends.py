@@ -43,7 +43,7 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
         "  policies   alignatt, local-agreement",
         "  languages  en, de",
         "  options",
-        "    policy=STR  how text is decided to be final (one of: alignatt,",
+        "    policy=STR  rule that decides which text is final (one of: alignatt,",
         "                local-agreement; default: alignatt)",
         "    device=STR  device (one of: cpu, cuda; default: cpu)",
     ]

@@ -56,7 +56,7 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
 
 def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
     """The words after the device returns are transcribed too."""
-    problem = "USB Audio gives no audio; connect it again, or choose one with --device"
+    problem = "USB Audio gives no audio; connect it again, or choose another with --device"
     microphone([spoken(1), problem, problem, None, Captured(spoken(2), 3.0)])
     done = listen()
 

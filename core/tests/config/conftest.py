@@ -1,4 +1,4 @@
-"""A user's configuration in a folder of its own, and a registry of two declared backends."""
+"""A configuration in a folder of its own, and a registry of two declared backends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def declare(name, **options):
 
 
 class Toys:
-    """The parts of a registry that the configuration uses."""
+    """The part of a registry that the configuration uses."""
 
     def __init__(self):
         self.toy = declare(
@@ -41,7 +41,7 @@ class Toys:
         self.other = declare("other", languages=("de", "en"), preference=1)
 
     def spec(self, name):
-        """Return a backend by its name."""
+        """Return a backend by name."""
         if spec := {"toy": self.toy, "other": self.other}.get(name):
             return spec
         raise BackendUnavailable(f"no backend called {name!r}; installed: other, toy")
@@ -51,19 +51,19 @@ class Toys:
         return (self.other, self.toy)
 
     def default_backend(self):
-        """Return the preferred one."""
+        """Return the preferred backend."""
         return self.toy
 
 
 @pytest.fixture
 def registry():
-    """Return two backends, of which "toy" is the default."""
+    """Return a registry of two backends; "toy" is the default."""
     return Toys()
 
 
 @pytest.fixture(autouse=True)
 def path(tmp_path, monkeypatch):
-    """Return where config.toml is looked for; no variable of the user counts."""
+    """Return the path of config.toml; the user's variables are ignored."""
     for name in os.environ:
         if name.startswith("WLK_"):
             monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""config.toml as it is read and changed, and its mistakes."""
+"""Reading and changing config.toml, and its mistakes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ other.beam_size = 2
 
 
 def test_without_the_variable_it_is_in_the_users_directory(monkeypatch):
-    """Platformdirs chooses the directory otherwise."""
+    """Without WLK_HOME, platformdirs chooses the directory."""
     monkeypatch.setenv("WLK_HOME", "")
 
     assert config_path().parts[-2:] == ("wlk-core", "config.toml")
@@ -46,7 +46,7 @@ def test_every_value_is_read(write):
 
 
 def test_a_byte_order_mark_is_read_over(path):
-    """Editors on Windows write one."""
+    """Editors on Windows write a byte order mark."""
     path.parent.mkdir()
     path.write_bytes(b'\xef\xbb\xbfmodel = "small"\n')
 
@@ -70,7 +70,7 @@ def test_a_byte_order_mark_is_read_over(path):
     ids=range(10),
 )
 def test_a_mistake_names_the_file_and_the_line_or_key(write, path, text, message):
-    """The message leads to the mistake, wherever it is."""
+    """The message locates the mistake, wherever it is."""
     write(text)
 
     with pytest.raises(OptionError, match=re.escape(f"{path}{message}")):
@@ -78,7 +78,7 @@ def test_a_mistake_names_the_file_and_the_line_or_key(write, path, text, message
 
 
 def test_a_file_of_another_encoding_is_named(path):
-    """Text that is not UTF-8 is one line."""
+    """A file that is not UTF-8 gives one line."""
     path.parent.mkdir()
     path.write_bytes('model = "gro\u00df"'.encode("latin-1"))
 
@@ -87,7 +87,7 @@ def test_a_file_of_another_encoding_is_named(path):
 
 
 def test_a_directory_in_its_place_is_named(path):
-    """So is what cannot be read at all."""
+    """The error for a file that cannot be read names it."""
     path.mkdir(parents=True)
 
     with pytest.raises(OptionError, match=re.escape(f"{path} cannot be read")):
@@ -120,7 +120,7 @@ def test_what_the_user_wrote_stays(registry, write, path):
 
 
 def test_options_of_a_new_backend_get_a_table(registry, write, path):
-    """A second backend stands in a table of its own."""
+    """A second backend gets a table of its own."""
     write(EDITED)
 
     set_value("options.other.fast", "yes", registry)
@@ -133,7 +133,7 @@ def test_options_of_a_new_backend_get_a_table(registry, write, path):
 
 
 def test_a_file_with_a_mistake_is_not_changed(registry, write, path):
-    """A mistake has to be mended first; its line is named."""
+    """The mistake has to be fixed first; the error names its line."""
     write("model = 5\n")
 
     with pytest.raises(OptionError, match="key model: Expected `str`, got `int`"):
@@ -142,7 +142,7 @@ def test_a_file_with_a_mistake_is_not_changed(registry, write, path):
 
 
 def test_a_file_that_cannot_be_written_is_named(registry, path, tmp_path, monkeypatch):
-    """A directory that is a file is one line."""
+    """A file in place of the folder gives one line."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "file" / "home"))
 

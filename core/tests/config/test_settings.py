@@ -1,4 +1,4 @@
-"""What a command uses: flags before variables before config.toml before the backend's own."""
+"""A command's settings, by precedence: flags, variables, config.toml, backend defaults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FLAGS = {"backend": "toy", "model": "flag", "pairs": ["beam_size=5", "fast=on"]}
 def test_flags_precede_variables_the_file_and_the_defaults_of_the_backend(
     *, registry, layers, file, variables, flags, backend, model, options
 ):
-    """The preferred backend and its default model are used where nothing is set."""
+    """If nothing is set, the preferred backend and its default model are used."""
     layers(file, variables)
     settings = choose_settings(registry, **flags)
 
@@ -75,7 +75,7 @@ def test_flags_precede_variables_the_file_and_the_defaults_of_the_backend(
     ],
 )
 def test_a_model_belongs_to_its_backend(registry, layers, variables, backend, model):
-    """A model is not used with a backend that something precedent to it chose."""
+    """A model is ignored if the backend was chosen with more precedence."""
     layers(FILE, variables)
 
     assert model == choose_settings(registry, backend=backend).model
@@ -95,7 +95,7 @@ def test_a_model_belongs_to_its_backend(registry, layers, variables, backend, mo
     ],
 )
 def test_a_language_is_read_as_people_write_it(*, registry, layers, file, variable, flag, language):
-    """Codes, tags and English names count in any case, and "auto" means detection."""
+    """Codes, tags and English names are accepted in any case, and "auto" means detection."""
     layers(f"language = '{file}'" if file else "", {"WLK_LANGUAGE": variable})
 
     assert language == choose_settings(registry, language=flag).language
@@ -115,7 +115,7 @@ def test_the_policy_of_the_file_decides_on_the_options_of_flags(registry, write)
 
 @pytest.mark.parametrize("how", ["flag", "pair", "variable"])
 def test_options_of_another_policy_than_the_chosen_are_left_out(registry, write, monkeypatch, how):
-    """A policy that precedes the file makes its options for another policy void."""
+    """A policy with more precedence than the file voids the file's options for other policies."""
     write(POLICIES)
     if how == "variable":
         monkeypatch.setenv("WLK_OPTION_POLICY", "local-agreement")
@@ -151,7 +151,7 @@ def test_options_of_another_policy_than_the_chosen_are_left_out(registry, write,
 def test_a_mistake_is_named_by_its_file_and_key_or_its_variable(  # noqa: PLR0917 -- fixtures
     registry, layers, path, file, variables, flags, message
 ):
-    """A mistake in a flag has no origin: users see what they typed."""
+    """The error for a flag names no origin: users see what they typed."""
     layers(file, variables)
 
     with pytest.raises(OptionError, match=f"^{re.escape(message.format(path=path))}"):
@@ -159,7 +159,7 @@ def test_a_mistake_is_named_by_its_file_and_key_or_its_variable(  # noqa: PLR091
 
 
 def test_a_backend_of_the_file_that_is_absent_is_named(registry, write, path):
-    """So is a backend that is not installed."""
+    """The error for a backend that is not installed names the file and key."""
     write("backend = 'nope'")
 
     with pytest.raises(BackendUnavailable, match=re.escape(f"{path}, key backend: no back")):
@@ -168,7 +168,7 @@ def test_a_backend_of_the_file_that_is_absent_is_named(registry, write, path):
 
 @pytest.mark.parametrize("name", ["toy", "whisper", "something-else"])
 def test_a_command_leaves_options_of_other_backends_alone(registry, write, name):
-    """Whether they are installed or not."""
+    """This holds whether the other backends are installed or not."""
     write(f"[options.{name}]\nbeam_size = 2\n")
 
     assert choose_settings(registry, backend="other").spec.name == "other"

@@ -1,4 +1,4 @@
-"""A model hub on this machine's loopback, with the few endpoints that the client uses."""
+"""A model hub on the loopback interface, with the few endpoints that the client uses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ REVISION = "a" * 40
 
 
 class Hub:
-    """Repositories by name, each a revision with its files; records every file that was sent."""
+    """Repositories by name, each with one revision and its files; records every file it sends."""
 
     def __init__(self):
         self.repos = {}
         self.sent = []
-        self.answer = None  # status, headers and body of every answer of the API
-        self.file_answer = None  # the same for every answer about a file
+        self.answer = None  # status, headers and body of every API response
+        self.file_answer = None  # the same for every response about a file
 
     def publish(self, repo, files, revision=REVISION):
         """Publish *files* (name to bytes) as the newest revision of *repo*."""
@@ -33,7 +33,7 @@ class Hub:
 
 
 def blob_id(data):
-    """Return git's name for a file of these bytes."""
+    """Return git's object name for a file of these bytes."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()  # noqa: S324 -- git's choice
 
 
@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def do_GET(self):
-        """Answer about a repository, its tree or a file."""
+        """Respond about a repository, its tree or a file."""
         hub, path = self.server.hub, unquote(urlsplit(self.path).path)
         model = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/[^/]+)?", path)
         file = re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path)
@@ -69,16 +69,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_json(404, {}, code="EntryNotFound" if file else "RepoNotFound")
 
     def do_HEAD(self):
-        """Answer as `do_GET`, without content."""
+        """Respond as `do_GET`, without content."""
         self.do_GET()
 
     def send_json(self, status, content, *, code=""):
-        """Send a JSON answer of the API."""
+        """Send a JSON response of the API."""
         headers = {"X-Error-Code": code, "Content-Type": "application/json"}
         self.reply(status, headers, json.dumps(content).encode())
 
     def reply(self, status, headers, body):
-        """Send an answer."""
+        """Send a response."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -108,7 +108,7 @@ def hub(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Keep the caches and records of the test in its own folder; return the hub's cache."""
+    """Keep the caches of the test in its own folder; return the hub's cache."""
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -131,7 +131,7 @@ def spec():
 
 @pytest.fixture
 def lay_out(cache):
-    """Return a function that lays out files as another tool does, and returns the snapshot."""
+    """Return a function that lays out files as other tools do and returns the snapshot."""
 
     def write(files, *, repo="acme/base", revision="b" * 40, is_main=True):
         folder = cache / f"models--{repo.replace('/', '--')}"
@@ -165,7 +165,7 @@ def locate_offline(monkeypatch):
 
 @pytest.fixture
 def refuse_network(monkeypatch):
-    """Return a function after whose call an attempt to open a connection fails loudly."""
+    """Return a function that makes every later attempt to open a connection fail."""
 
     def refuse(*_arguments, **_options):
         raise AssertionError("the network was touched")
@@ -179,5 +179,5 @@ def refuse_network(monkeypatch):
 
 @pytest.fixture
 def no_network(refuse_network):
-    """Let any attempt to open a connection fail loudly."""
+    """Make every attempt to open a connection fail."""
     refuse_network()

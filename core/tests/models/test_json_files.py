@@ -1,4 +1,4 @@
-"""The JSON files that lie beside a model's weights."""
+"""The JSON files next to a model's weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Schema(Struct):
     ids=["table", "no file"],
 )
 def test_a_table_is_read_from_its_file(tmp_path, content, expected):
-    """No file gives an empty table, because most files of a model are optional."""
+    """A missing file gives an empty table, because most files of a model are optional."""
     file = tmp_path / "config.json"
     if content is not None:
         file.write_text(content, encoding="utf-8")
@@ -37,7 +37,7 @@ def test_a_table_is_read_from_its_file(tmp_path, content, expected):
 
 
 def test_keys_that_the_schema_leaves_out_are_kept(tmp_path):
-    """Frameworks read them; null is as good as no key where the schema has a default."""
+    """Frameworks read them.  If the schema has a default, null counts as a missing key."""
     file = tmp_path / "config.json"
     table = {"layers": {"count": 3, "width": None}, "act": "gelu"}
     file.write_text(json.dumps(table))
@@ -80,7 +80,7 @@ def test_a_damaged_file_is_named_with_what_helps(tmp_path, content, reason):
 
 @pytest.mark.parametrize("kind", ["folder", "FIFO"])
 def test_a_file_of_another_kind_is_never_opened(tmp_path, kind):
-    """Reading a FIFO would wait for a writer for ever."""
+    """Reading a FIFO would wait forever for a writer."""
     path = tmp_path / "config.json"
     if kind == "folder":
         path.mkdir()
@@ -93,7 +93,7 @@ def test_a_file_of_another_kind_is_never_opened(tmp_path, kind):
 
 
 def test_a_value_of_another_type_is_named_with_its_path(tmp_path):
-    """The caller's remedy ends the message, and its class is the class of the error."""
+    """The message ends with the caller's remedy, and the error has the caller's class."""
     file = tmp_path / "adapter.json"
     file.write_text('{"layers": {"count": "x"}}')
 

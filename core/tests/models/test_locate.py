@@ -1,4 +1,4 @@
-"""From a model reference to a directory."""
+"""Turning a model reference into a directory."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def directory(tmp_path):
 
 @pytest.mark.usefixtures("no_network")
 def test_a_local_directory_is_used_as_it_is(spec, directory):
-    """A directory that holds what is needed is the model; the network is not touched."""
+    """A directory with the needed files is the model; the network is not used."""
     assert directory == locate(str(directory), spec=spec)
 
 
 def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, monkeypatch):
-    """A folder that happens to be called like an alias does not replace it."""
+    """A folder that happens to have the name of an alias does not replace it."""
     hub.publish("acme/base", FILES)
     (tmp_path / "base").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -43,13 +43,13 @@ def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, mon
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("ref", ["./nowhere", "~root/no-such-model", "~no-such-user/model"])
 def test_a_missing_directory_is_no_repository(spec, ref):
-    """A path that leads nowhere is an error and is not looked up on a hub."""
+    """A path that does not exist is an error and is not looked up on the hub."""
     with pytest.raises(ModelNotFoundError, match=f"model {ref}: .* is not a directory; get one"):
         locate(ref, spec=spec)
 
 
 def test_a_directory_without_the_weights_names_what_is_missing(spec, directory):
-    """A directory that lacks a needed file names the pattern."""
+    """The error names the pattern that no file matches."""
     with pytest.raises(ModelNotFoundError, match=r"holds no \*.bin; get one with: wlk-core"):
         locate(str(directory), spec=spec, needs=("config.json", "*.bin"))
 
@@ -57,12 +57,12 @@ def test_a_directory_without_the_weights_names_what_is_missing(spec, directory):
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("ref", ["digits", "Digits", "DIGITS"])
 def test_a_bundled_model_comes_from_the_wheel(spec, directory, ref):
-    """A bundled alias, in any case, is the directory that the plugin passes."""
+    """A bundled alias, in upper or lower case, is the directory that the plugin passes."""
     assert directory == locate(ref, spec=spec, bundled={"digits": directory})
 
 
 def test_a_damaged_bundled_model_names_what_to_reinstall(spec, tmp_path):
-    """A bundled model whose files are gone is a damaged installation."""
+    """If the files of a bundled model are gone, the installation is damaged."""
     with pytest.raises(
         ModelNotFoundError, match="bundled model digits of toy is incomplete: install"
     ):
@@ -74,7 +74,7 @@ def test_a_damaged_bundled_model_names_what_to_reinstall(spec, tmp_path):
     "ref", ["huge", "", "a/b/c", "acme/../base", "acme/ä", "acme/-base-", "a--b/c", "acme/base.git"]
 )
 def test_an_unknown_model_lists_the_known_ones(spec, ref):
-    """A name that is no alias, repository id or directory is answered with the choices."""
+    """A name that is not an alias, repository id or directory is an error with the choices."""
     with pytest.raises(ModelNotFoundError) as caught:
         locate(ref, spec=spec)
 
@@ -86,7 +86,7 @@ def test_an_unknown_model_lists_the_known_ones(spec, ref):
 
 @pytest.mark.parametrize("ref", ["base", "acme/base"])
 def test_a_model_that_is_absent_is_pulled(spec, hub, cache, ref):
-    """A model arrives in the cache, with its card and the files the backend names, no other."""
+    """The cache receives the model card and the files that the backend names, and no others."""
     hub.publish("acme/base", FILES)
 
     found = locate(ref, spec=spec)
@@ -101,7 +101,7 @@ def test_a_model_that_is_absent_is_pulled(spec, hub, cache, ref):
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 @pytest.mark.parametrize("cache_dir", [None, "~no-such-user/hub"])
 def test_offline_an_absent_model_names_the_command(spec, variable, cache_dir, monkeypatch):
-    """Offline mode never touches the network, and names what to run, whatever the cache."""
+    """Offline mode never uses the network, and names the command, whatever the cache."""
     monkeypatch.setenv(variable, "1")
 
     with pytest.raises(ModelNotFoundError) as caught:
@@ -114,7 +114,7 @@ def test_offline_an_absent_model_names_the_command(spec, variable, cache_dir, mo
 
 
 def test_a_repository_without_a_needed_file_is_no_model(spec, hub):
-    """A pulled model that lacks what the backend needs names what is missing."""
+    """The error for a pulled model names the needed files that it lacks."""
     hub.publish("acme/base", {"config.json": b"{}"})
 
     with pytest.raises(
@@ -124,7 +124,7 @@ def test_a_repository_without_a_needed_file_is_no_model(spec, hub):
 
 
 def test_another_cache_is_honoured(spec, hub, tmp_path):
-    """The option chooses the cache."""
+    """The option cache_dir chooses the cache."""
     hub.publish("acme/base", FILES)
     other = tmp_path / "$HOME"
 
@@ -133,7 +133,7 @@ def test_another_cache_is_honoured(spec, hub, tmp_path):
 
 @pytest.mark.usefixtures("no_network")
 def test_a_model_of_another_tool_is_used_without_network(spec, lay_out, locate_offline):
-    """A model that another tool fetched is used in its snapshot."""
+    """A model that another tool downloaded is used from its snapshot."""
     snapshot = lay_out(FILES)
 
     assert snapshot == locate_offline("base", spec=spec)
@@ -152,7 +152,7 @@ def test_a_model_of_another_tool_is_used_without_network(spec, lay_out, locate_o
 def test_an_incomplete_model_of_another_tool_does_not_count(
     spec, lay_out, files, reason, locate_offline
 ):
-    """A snapshot that lacks weights or a needed file is no model."""
+    """A snapshot without weights, or without a needed file, does not count."""
     lay_out(files)
 
     with pytest.raises(ModelNotFoundError, match="base is not complete in the cache and the netw"):
@@ -175,7 +175,7 @@ def test_a_pointer_that_leads_nowhere_is_no_file(spec, lay_out, locate_offline):
 def test_the_list_of_files_that_the_hubs_library_left_decides(
     spec, hub, cache, refuse_network, content
 ):
-    """Every file that the backend loads must have its size."""
+    """Every file that the backend loads must have the size in the list."""
     hub.publish("acme/base", FILES)
     folder = snapshot_download("acme/base", cache_dir=cache)
     refuse_network()
@@ -186,7 +186,7 @@ def test_the_list_of_files_that_the_hubs_library_left_decides(
 
 
 def test_a_partial_model_of_another_tool_is_completed(spec, lay_out, hub):
-    """A cache that holds only some of the needed files is no model; the rest is pulled."""
+    """If a cache holds only some of the needed files, the rest are pulled."""
     hub.publish("acme/base", FILES)
     lay_out({"config.json": b"{}"})
 

@@ -1,4 +1,4 @@
-"""What a pull brings, what it leaves when it fails, and what removing a model takes away."""
+"""What a pull downloads, what it leaves when it fails, and which models can be removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = {
 
 @pytest.fixture
 def failure(spec):
-    """Return a function that pulls, expects a failure, and returns its line."""
+    """Return a function that pulls, expects a failure, and returns its message."""
 
     def of():
         with pytest.raises(ModelNotFoundError) as caught:
@@ -40,7 +40,7 @@ def failure(spec):
     ],
 )
 def test_of_alternatives_the_first_that_exists_is_pulled(spec, hub, there, selected):
-    """A repository that holds the weights twice is not fetched twice."""
+    """If a repository contains the weights twice, they are downloaded once."""
     hub.publish("acme/base", dict.fromkeys((*there, "config.json"), b"weights"))
     spec = attrs.evolve(spec, model_files=("config.json", "whole.bin|part-*.bin"))
 
@@ -59,7 +59,7 @@ def test_a_pull_without_a_terminal_prints_nothing(spec, hub, capfd):
 
 @pytest.mark.parametrize("damage", [b"short", FILES["model.bin"][::-1]], ids=["short", "same size"])
 def test_pulling_again_repairs_a_damaged_file(spec, hub, damage):
-    """A pull checks the files that are there, and fetches those that differ."""
+    """A pull checks the files in the cache, and downloads those that differ."""
     hub.publish("acme/base", FILES)
     path = pull("base", spec).path / "model.bin"
     path.write_bytes(damage)
@@ -72,7 +72,7 @@ def test_pulling_again_repairs_a_damaged_file(spec, hub, damage):
 
 
 def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, locate_offline):
-    """An update that fails leaves the model as it was; one that succeeds is used."""
+    """A failed update leaves the model as it was; a successful one is used."""
     hub.publish("acme/base", FILES)
     old = pull("base", spec)
     hub.publish("acme/base", {**FILES, "model.bin": b"new"}, revision="c" * 40)
@@ -90,7 +90,7 @@ def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, l
 
 
 def test_a_directory_cannot_be_pulled(spec, tmp_path):
-    """Pulling a directory names how it is used instead."""
+    """The error says how to use the directory instead."""
     with pytest.raises(ModelNotFoundError, match=f"use it with: --model {tmp_path}"):
         pull(str(tmp_path), spec)
 
@@ -98,7 +98,7 @@ def test_a_directory_cannot_be_pulled(spec, tmp_path):
 @pytest.mark.parametrize("status", [404, 403, 200])
 @pytest.mark.parametrize("of", ["answer", "file_answer"])
 def test_a_refusal_of_the_hub_is_one_line_with_what_helps(failure, hub, status, of):
-    """The hub, or the login page of a network, may refuse a model, or a file after its list."""
+    """The hub, or a network's login page, may refuse a model, or a file after the list of files."""
     hub.publish("acme/base", FILES)
     setattr(hub, of, (status, {"Content-Type": "text/html"}, b"<html>Log in</html>"))
     text = failure()
@@ -109,14 +109,14 @@ def test_a_refusal_of_the_hub_is_one_line_with_what_helps(failure, hub, status, 
 
 
 def test_a_repository_for_another_backend_is_named(failure, hub):
-    """A repository without any file that the backend loads is another backend's model."""
+    """A repository without any file that the backend loads belongs to another backend."""
     hub.publish("acme/base", {"weights.npz": b"x"})
 
     assert failure().startswith("acme/base holds none of the files that toy needs (config.json, *")
 
 
 def test_an_unreachable_hub_names_the_command_to_run_again(failure, monkeypatch):
-    """No connection is one clear line with the command in it, and without the password."""
+    """Without a connection the error is one line with the command and without the password."""
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -133,13 +133,13 @@ def test_an_unreachable_hub_names_the_command_to_run_again(failure, monkeypatch)
 @pytest.mark.parametrize(
     ("ref", "text"),
     [
-        ("base", "base is not in the cache; what is: wlk-core models --backend toy"),
+        ("base", "base is not in the cache; list what is with: wlk-core models --backend toy"),
         ("digits", "digits is bundled and was never pulled: nothing can be removed"),
         ("./mine", "./mine is local and was never pulled: nothing can be removed"),
         ("huge", "toy has no model called 'huge'"),
     ],
 )
 def test_only_a_model_in_the_cache_can_be_removed(spec, ref, text):
-    """The error about anything else names what it is."""
+    """The error for any other model says where it is."""
     with pytest.raises(ModelNotFoundError, match=text):
         cached_repo(ref, spec)

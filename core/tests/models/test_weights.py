@@ -1,4 +1,4 @@
-"""Headers of weights, and whether the sizes of a config are theirs."""
+"""Headers of weights, and whether the sizes of a config match them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NORM = {"dtype": "F16", "shape": [4], "data_offsets": [0, 8]}
 
 
 def write(path, header, *, data=16, length=None):
-    """Write a safetensors file with *header*, a table or bytes, and zeros as its numbers."""
+    """Write a safetensors file with *header* (a table or bytes) and zeros as data."""
     content = header if isinstance(header, bytes) else json.dumps(header).encode()
     size = len(content) if length is None else length
     path.write_bytes(size.to_bytes(8, "little") + content + bytes(data))
@@ -32,7 +32,7 @@ def write(path, header, *, data=16, length=None):
 
 
 def test_names_types_and_shapes_are_read(tmp_path):
-    """The numbers are not read, and shards are combined."""
+    """The data is not read, and shards are combined."""
     first = write(tmp_path / "1.safetensors", {"__metadata__": {"format": "pt"}, "norm": NORM})
     scale = {"dtype": "U32", "shape": [], "data_offsets": [0, 4]}
     second = write(tmp_path / "2.safetensors", {"scale": scale})
@@ -45,8 +45,8 @@ def test_names_types_and_shapes_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("header", "options", "reason"),
     [
-        ({"norm": NORM}, {"length": 2**63}, "expected a header"),
-        ({"norm": NORM}, {"length": 0}, "expected a header"),
+        ({"norm": NORM}, {"length": 2**63}, "expected a safetensors header"),
+        ({"norm": NORM}, {"length": 0}, "expected a safetensors header"),
         ({"norm": NORM}, {"data": 4}, "the tensor norm lies outside"),
         ({"norm": {**NORM, "shape": [5]}}, {}, "the tensor norm lies outside"),
         ({"norm": {**NORM, "shape": [1] * 9, "data_offsets": [0, 2]}}, {}, "length <= 8"),
@@ -65,7 +65,7 @@ def test_names_types_and_shapes_are_read(tmp_path):
     ],
 )
 def test_a_damaged_header_is_named(tmp_path, header, options, reason):
-    """Nothing of the file is allocated or mapped, whatever its header claims."""
+    """Nothing is allocated or mapped for the file, whatever its header claims."""
     path = write(tmp_path / "model.safetensors", header, **options)
 
     with pytest.raises(ModelNotFoundError, match=r"safetensors is (damaged|invalid): ") as caught:
@@ -94,7 +94,7 @@ def test_a_path_without_weights_is_named(tmp_path, kind):
     ],
 )  # fmt: skip
 def test_the_files_of_an_index_are_listed_once(tmp_path, index, names):
-    """No index names no file."""
+    """Without an index no file is listed."""
     path = tmp_path / "model.safetensors.index.json"
     if index is not None:
         path.write_text(json.dumps(index))
@@ -112,7 +112,7 @@ def test_the_files_of_an_index_are_listed_once(tmp_path, index, names):
     ids=["neither", "shards", "both"],
 )
 def test_a_single_file_of_weights_counts_before_shards(tmp_path, files, names):
-    """Transformers reads the same."""
+    """Transformers makes the same choice."""
     if "index" in files:
         index = {"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}
         (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
@@ -136,7 +136,7 @@ def test_a_single_file_of_weights_counts_before_shards(tmp_path, files, names):
     ],
 )
 def test_an_index_that_leads_elsewhere_is_refused(tmp_path, index, reason):
-    """A model is read from its own folder only."""
+    """A model is read only from its own folder."""
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(json.dumps(index))
 
@@ -161,8 +161,8 @@ CONFIG = {"text": {"layers": 2, "vocabulary": 50}, "width": 8, "heads": 2, "head
 
 
 def test_sizes_of_the_weights_pass():
-    """Names of any layout count, and so do products of keys."""
-    assert [2, 8, 6, 50] == [size.found(TENSORS) for size in SIZES]
+    """Names from any layout match, and products of keys too."""
+    assert [2, 8, 6, 50] == [size.measure(TENSORS) for size in SIZES]
 
     check_sizes(CONFIG, SIZES, TENSORS, path=Path("config.json"))
     check_sizes({"width": 8, "text": None}, SIZES, TENSORS, path=Path("config.json"))
@@ -178,7 +178,7 @@ def test_sizes_of_the_weights_pass():
     ],
 )
 def test_another_size_is_named_with_both_numbers(change, message):
-    """The line has the file, the key and what to do."""
+    """The error names the file, the key and the remedy."""
     with pytest.raises(ModelNotFoundError, match=r"config\.json does not fit") as caught:
         check_sizes(CONFIG | change, SIZES, TENSORS, path=Path("config.json"))
     assert message in str(caught.value)
@@ -186,6 +186,6 @@ def test_another_size_is_named_with_both_numbers(change, message):
 
 
 def test_a_tensor_that_is_missing_is_named():
-    """Nothing is built from a size that no weights confirm."""
+    """No model is built with a size that the weights do not confirm."""
     with pytest.raises(ModelNotFoundError, match=r"width=8, .* lack model\.norm;"):
         check_sizes(CONFIG, SIZES[1:], {}, path=Path("config.json"))

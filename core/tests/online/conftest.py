@@ -1,4 +1,4 @@
-"""A coded-audio engine under the core's recognizers: text and times are known exactly."""
+"""An engine for coded audio, whose text and times are known exactly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CodedEngine:
     Token *i* of coded audio is the word ``vocabulary[i - 1]``, recognised by its first half cell.
 
     Calls whose number, from 1, is in `fail_at` raise RuntimeError.  With `changes_mind` a token
-    cut off by the end of the audio is taken for the next word of the vocabulary, as models do.
+    cut off by the end of the audio becomes the next word of the vocabulary, as with real models.
     """
 
     vocabulary: tuple[str, ...] = DIGITS
@@ -41,7 +41,7 @@ class CodedEngine:
     changes_mind: bool = attrs.field(default=False, kw_only=True)
     before_call: object = attrs.field(default=lambda: None, kw_only=True)
     calls: int = attrs.field(default=0, init=False)
-    longest: int = attrs.field(default=0, init=False)  # samples of a call
+    longest: int = attrs.field(default=0, init=False)  # the most samples of a call
 
     def words(self, audio):
         """Count a call and return the words of *audio*, in seconds from its start."""
@@ -88,7 +88,7 @@ class CodedEngine:
 
 @attrs.frozen(eq=False)
 class Speech:
-    """Coded digits, and the words and the text they are."""
+    """Coded digits, with their words and their text."""
 
     audio: object
     words: tuple
@@ -106,7 +106,7 @@ def speech():
 
 @pytest.fixture(scope="session")
 def coded_engine():
-    """Return the class CodedEngine; a session's fixture, because property tests take no other."""
+    """Return the class CodedEngine; session-scoped, because property tests accept no others."""
     return CodedEngine
 
 

@@ -22,17 +22,17 @@ from wlk_core.streaming import Word
 RATE = 16_000
 FRAME = 320
 POLICY = AlignAtt(border_frames=8, rewind_frames=50)
-WINDOW = 8 * RATE  # at whole multiples of which a decoder with a cache is cut
+WINDOW = 8 * RATE  # a decoder with a cache is cut at multiples of this
 
 
 def word(start, end, text, *attended):
-    """Return a word and the times its tokens attended to, its middle by default."""
+    """Return a word whose tokens attended to the given times, by default to its middle."""
     return Word(start, end, text), attended or [(start + end) / 2]
 
 
 class Decoder:
     """
-    A decoder with a cache of as many bytes as its audio has samples; it records its calls.
+    A decoder whose cache has a byte for each sample of audio; it records its calls.
 
     *words* are those from one time to another, the context included, with times in the utterance;
     what is beyond the audio is left out.
@@ -69,13 +69,13 @@ class Decoder:
 
 
 def every_second(first, end):
-    """Return a word in the first 0.4 s of every second, known by its first half."""
+    """Return a word in the first 0.4 s of every second, recognised by its first half."""
     seconds = [second for second in range(int(end) + 1) if second + 0.2 <= end]
     return [word(s, s + 0.4, f" w{s}") for s in seconds if s + 0.2 >= first]
 
 
 def over(decoder, **options):
-    """Return a recognizer with a short border over *decoder*."""
+    """Return a recognizer on *decoder* with a short border."""
     return AlignAttRecognizer(decoder, policy=POLICY, frame_samples=FRAME, **options)
 
 
@@ -98,12 +98,12 @@ def run(recognizer, seconds, *, chunk=RATE):
 
 
 def texts(steps):
-    """Return the texts of the words of each step."""
+    """Return the text of each word, step by step."""
     return [[word.text for word in words] for words in steps]
 
 
 def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
-    """Every committed word is either forced or, its audio gone, in the prompt; never both."""
+    """Every committed word is either forced or, once its audio is dropped, in the prompt."""
     decoder = Decoder(every_second)
     run(over(decoder, prompt="names: Ann", buffer_seconds=5.0), 20)
 
@@ -115,7 +115,7 @@ def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
 
 
 def test_a_word_is_final_only_with_its_last_token():
-    """A word of which one token attends to the border waits, and so does what follows it."""
+    """A word with one token that attends to the border waits, and so do the words after it."""
     words = [
         word(0.1, 0.3, " one", 0.1, 0.2),
         word(0.5, 0.9, " two", 0.5, 0.9),
@@ -130,7 +130,7 @@ def test_a_word_is_final_only_with_its_last_token():
 
 
 def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
-    """Attention that goes back over committed audio repeats no word; audio that repeats does."""
+    """Attention that jumps back repeats no word; a word repeated in the audio is new."""
 
     def words(_first, end):
         if end == 1.0:
@@ -144,14 +144,14 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
 
 
 def test_a_last_word_waits_for_the_next_one_or_a_second_without_words():
-    """More audio may add a token to it, unless a second without words has followed."""
+    """More audio may extend the last word, unless a second without words has followed it."""
     words = [word(0.1, 0.4, " wind"), word(2.1, 2.4, " of")]
 
     assert [[], [" wind"], [], [" of"]] == texts(run(over(Decoder(lambda *_: words)), 4))
 
 
 def test_the_first_words_wait_for_a_second_hypothesis_where_they_are_confirmed():
-    """What a model invents for the first second is never forced on the text that follows."""
+    """Text that a model invents for the first second is never forced on what follows."""
 
     def words(_first, end):
         if end <= 1.0:
@@ -167,7 +167,7 @@ def test_the_first_words_wait_for_a_second_hypothesis_where_they_are_confirmed()
 
 
 def test_a_first_word_of_a_single_frame_is_new():
-    """A word that a cut left in the first frame of an utterance repeats no other one."""
+    """A word in the first frame of an utterance is not taken for a repetition."""
     decoder = Decoder(lambda *_: [word(0.0, 0.02, " seven", 0.0)])
 
     assert [[" seven"]] == texts(run(over(decoder), 0.032))
@@ -187,7 +187,7 @@ def test_the_first_committed_word_fixes_the_language():
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(0.05, 6.0), min_size=1, max_size=20))
 def test_cuts_fall_on_whole_windows_and_lose_no_word(seconds):
-    """However audio is inserted, the windows of a decoder with a cache are the utterance's."""
+    """However audio is inserted, a decoder with a cache gets windows on the utterance's grid."""
     decoder = Decoder(every_second)
     driver = StreamDriver(OnlineStream(lambda: cached(decoder)))
     for length in seconds:
@@ -202,7 +202,7 @@ def test_cuts_fall_on_whole_windows_and_lose_no_word(seconds):
 
 
 def test_the_cache_is_counted_and_reset_with_each_utterance():
-    """state_bytes includes the cache, and returns to its first value when an utterance ends."""
+    """state_bytes includes the cache, and returns to its initial value when an utterance ends."""
     decoder = Decoder(every_second)
     recognizer = cached(decoder)
     resets, empty = decoder.resets, recognizer.state_bytes
@@ -223,7 +223,7 @@ def test_the_cache_is_counted_and_reset_with_each_utterance():
     ("start", "stop", "attended"), [(8.0, 8.3, 8.2), (8.1, 8.38, 8.15), (8.0, 8.3, 8.25)]
 )
 def test_the_rest_of_a_long_word_after_a_cut_is_not_a_word(start, stop, attended):
-    """Nearly half of a word may lie after a cut at whole windows and be decoded as a word."""
+    """Nearly half of a word may lie after a cut at a whole window and be decoded as a word."""
 
     def words(first, _end):
         whole = word(7.5, 8.3, " seventeen", 8.16)
@@ -236,10 +236,10 @@ def test_the_rest_of_a_long_word_after_a_cut_is_not_a_word(start, stop, attended
 
 
 def test_a_short_word_after_a_cut_is_kept_although_the_word_before_seemed_longer():
-    """The end of a word is a guess, so a word attended to farther on is another word."""
+    """The end of a word is a guess, so attention farther on means another word."""
 
     def words(first, end):
-        # Until the cut the second word is attended to at the end, so that it is not final.
+        # Until the cut the second word attends to the end of the audio, so it is not final.
         up = word(8.3, 8.6, " up", 8.4 if first else end)
         return [up] if first else [word(7.2, 8.7, " seventeen", 8.2), up]
 
@@ -258,7 +258,7 @@ def test_a_short_word_after_a_cut_is_kept_although_the_word_before_seemed_longer
     ],
 )
 def test_cuts_that_could_not_be_made_are_refused(samples, message):
-    """A cut lies at a whole frame, and half of the buffer has room for a forced cut."""
+    """Cuts lie at whole frames, and half of the buffer must have room for a forced cut."""
     with pytest.raises(ValueError, match=message):
         over(Decoder(every_second), cut_samples=samples)
 
@@ -275,7 +275,7 @@ def test_cuts_that_could_not_be_made_are_refused(samples, message):
     ids=["its word is kept", "before the cut", "inside", "to the next word", "too long"],
 )
 def test_the_remainder_is_the_end_of_the_last_word_that_became_prompt(last, following, remainder):
-    """It ends where the next committed word begins, and an alignment error leaves none."""
+    """It ends where the next committed word begins; after an alignment error there is none."""
     recognizer = cached(Decoder(every_second))
     recognizer.feed(noise(13.0))
     recognizer._processed = 13 * RATE

@@ -1,4 +1,4 @@
-"""Any object given to a stream as audio or time is accepted or refused by name."""
+"""Any object passed to a stream as audio or time is accepted or refused with a clear error."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ANYTHING = st.one_of(
 
 
 def refused_or_none(call):
-    """Make the call; return the refusal, which has one line, or None."""
+    """Make the call; return its error, which has one line, or None."""
     try:
         call()
     except WLKError as error:
@@ -70,7 +70,7 @@ def refused_or_none(call):
 @example(first=np.float32(0.5), second=10**5000)
 @example(first=0.5, second=Incomparable())
 def test_any_audio_and_time_is_accepted_or_refused_by_name(coded_engine, speech, first, second):
-    """Each call takes it or raises WLKError in one line, and the stream goes on."""
+    """Each call succeeds or raises a one-line WLKError, and the stream goes on."""
     driver = StreamDriver(coded_engine().stream())
     stream = driver.processor
     calls = [
@@ -97,7 +97,7 @@ def test_any_audio_and_time_is_accepted_or_refused_by_name(coded_engine, speech,
     "half", [0.5, Fraction(1, 2), Decimal("0.5"), np.float32(0.5), np.float64(0.5)], ids=repr
 )
 def test_a_duration_is_any_real_number(engine, half):
-    """Numbers of Python, its library and numpy move the clock alike."""
+    """Numbers of Python, its standard library and numpy move the clock alike."""
     stream = engine.stream()
     stream.end_silence(half)
     stream.insert_audio_chunk(np.zeros(RATE, np.float32), half + 2)

@@ -1,4 +1,4 @@
-"""Words that a cut of the window meets are committed once, whichever part of them is left."""
+"""Words that a cut of the window divides are committed once, whichever part is left."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wlk_core.streaming import Word
 
 RATE = 16_000
 FRAME = 320
-FRAGMENT = 800  # samples of a word that an engine takes for a word
+FRAGMENT = 800  # samples of a word that an engine still takes for a word
 SPARED = 0.25  # share of a word that may be cut off without changing its text
 KNOWN = 0.5  # share of a word that must have been spoken to be recognised
-NUMBERS = 1 << 20  # the audio is below a minute: a number in [2**20, 2**21) for each sample
+NUMBERS = 1 << 20  # samples are numbered from here on, below 2**21: less than a minute
 WINDOWS = ((1.0, 12.0, 28.0), (0.5, 4.0, 8.0), (1.0, 6.0, 16.0))  # tick, buffer, limit in seconds
 
 
@@ -38,7 +38,7 @@ class Spoken:
 
 
 def numbered_audio(script, samples):
-    """Return loud words and quiet pauses; every sample contains its own number."""
+    """Return loud words and quiet pauses, with its own number in every sample."""
     is_loud = np.zeros(samples, dtype=bool)
     for word in script:
         is_loud[word.start : word.stop] = True
@@ -100,7 +100,7 @@ class FragmentEngine:
         )
 
     def _words(self, start, audible, stop):
-        """Return index and word of what is in *audible* to *stop*; times count from *start*."""
+        """Return index and word of all from *audible* to *stop*; times count from *start*."""
         found = []
         floor = 0.0
         for index, spoken in enumerate(self.script):
@@ -129,7 +129,7 @@ class FragmentEngine:
 
 @st.composite
 def scripts(draw, *, shortest, seconds):
-    """Draw words from *shortest* s to 3 s, with pauses up to 6 s or without."""
+    """Draw words of *shortest* to 3 s, with or without pauses of up to 6 s."""
     longest = draw(st.sampled_from([0.4, 1.0, 3.0]))
     pauses = draw(st.sampled_from([(0.0,), (0.0, 0.05, 0.3), (0.0, 0.05, 0.3, 1.0, 6.0)]))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
@@ -151,8 +151,8 @@ def engines(draw, *, seconds=40, is_masked=False):
     """
     Draw a script, and an engine that errs by at most 0.1 s and half of the shortest word.
 
-    AlignAtt masks the rest of a committed word for the engine, up to the end that it was placed at,
-    and so as much of the next word as this is late (*is_masked*).  Words must have SPARED for that.
+    AlignAtt hides the rest of a committed word from the engine, up to its reported end.  If that is
+    late, the next word loses its start (*is_masked*), which must be at most SPARED of the word.
     """
     error = draw(st.sampled_from([0.0, 0.04, 0.07, 0.1]))
     jitter = min(error, draw(st.sampled_from([0.0, 0.02, 0.04])))
@@ -175,7 +175,7 @@ def committed(recognizer, script, *, seconds=40):
 
 
 def local_agreement(engine, window):
-    """Return LocalAgreement over *engine*."""
+    """Return LocalAgreement on *engine*."""
     tick, buffer, limit = window
     return LocalAgreementRecognizer(
         engine.transcribe, tick_seconds=tick, buffer_seconds=buffer, max_seconds=limit
@@ -183,7 +183,7 @@ def local_agreement(engine, window):
 
 
 def align_att(engine, window, *, cut_samples=FRAME):
-    """Return AlignAtt over *engine*."""
+    """Return AlignAtt on *engine*."""
     tick, buffer, limit = window
     return AlignAttRecognizer(
         engine.decode,
@@ -206,7 +206,7 @@ def texts(script):
 @settings(max_examples=30, deadline=None)
 @given(engines(), st.sampled_from(WINDOWS))
 def test_local_agreement_commits_every_word_once_however_it_is_cut(is_undecided, engine, window):
-    """The engine takes the rest of a word for a word, or never agrees with itself."""
+    """Even an engine that takes the rest of a word for a word, or never agrees, repeats none."""
     engine.is_undecided = is_undecided
 
     assert texts(engine.script) == committed(local_agreement(engine, window), engine.script)
@@ -216,7 +216,7 @@ def test_local_agreement_commits_every_word_once_however_it_is_cut(is_undecided,
 @settings(max_examples=30, deadline=None)
 @given(engines(is_masked=True), st.sampled_from(WINDOWS), st.sampled_from([FRAME, 2 * RATE]))
 def test_alignatt_commits_every_word_once_however_its_window_is_cut(engine, window, cut_samples):
-    """The committed text is the script, at cuts between frames and at cuts far apart."""
+    """The committed text is the script, with cuts at any frame and with cuts far apart."""
     recognizer = align_att(engine, window, cut_samples=cut_samples)
 
     assert texts(engine.script) == committed(recognizer, engine.script)
@@ -225,7 +225,7 @@ def test_alignatt_commits_every_word_once_however_its_window_is_cut(engine, wind
 @pytest.mark.parametrize("make", [local_agreement, align_att], ids=["LocalAgreement", "AlignAtt"])
 @pytest.mark.parametrize("seconds", [0.3, 0.96, 3.0])
 def test_a_pause_does_not_cut_the_word_before_it(make, seconds):
-    """Three seconds before the end of the pause a word of any length is still whole."""
+    """When the pause is cut to three seconds, a word of any length stays whole."""
     word = Spoken(round((4.55 - seconds) * RATE), round(4.55 * RATE), " seven")
     script = (Spoken(0, 8000, " one"), word, Spoken(12 * RATE, 13 * RATE, " two"))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wlk_core.online.engine_calls import EngineRun
 
-PATIENCE = 120.0  # seconds, for what is expected at once
+PATIENCE = 120.0  # seconds, for events that should come at once
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def calls() -> Any:
 
 
 def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:
-    """No call of eight threads is lost, and each number is intercepted once."""
+    """No call of eight threads is lost, and the interceptor gets each number once."""
     numbers: list[int] = []
 
     def intercept(run: EngineRun) -> Sequence[Any]:
@@ -49,7 +49,7 @@ def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:
 
 
 def test_an_intercepted_call_can_fail_or_have_another_answer(calls: EngineCalls) -> None:
-    """The function runs where the interceptor lets it; its answer and its cut are handed over."""
+    """The function runs only if the interceptor runs it, which gets its answer and its cut."""
     reached: list[str] = []
 
     def upper(text: str) -> str:
@@ -127,7 +127,7 @@ def held(batches: EngineBatches, pool: ThreadPoolExecutor, count: int) -> Iterat
 def together(
     pool: ThreadPoolExecutor, calls: EngineCalls, functions: list[Callable[[int], int]], *n: int
 ) -> list[Any]:
-    """Call each function with its number at once; return results and errors in their order."""
+    """Call all functions at once, each with its number; return results and errors in order."""
     assert calls.batches is not None
     with held(calls.batches, pool, len(n)):
         futures = [pool.submit(call, number) for call, number in zip(functions, n, strict=True)]
@@ -139,7 +139,7 @@ def together(
 
 
 def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoolExecutor) -> None:
-    """Each stream gets its own answer, and the engine ran once; its cut may be a new partial."""
+    """Each stream gets its own answer, and the engine runs once; `cut` may be a new partial."""
     calls = EngineCalls(is_batching=True)
     doubles = [calls.wrap_batch(engine.double, cut=partial(max)) for _ in range(3)]
 
@@ -151,7 +151,7 @@ def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoo
 def test_an_error_reaches_the_stream_that_caused_it(
     engine: Engine, threads: ThreadPoolExecutor
 ) -> None:
-    """After the run of all failed, each is made again alone."""
+    """After the batch has failed, each call is repeated alone."""
     calls = EngineCalls(is_batching=True)
     doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
     first, error, last = together(threads, calls, doubles, 1, -2, 3)
@@ -163,7 +163,7 @@ def test_an_error_reaches_the_stream_that_caused_it(
 
 
 def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> None:
-    """No stream gets the answer of another one."""
+    """No stream gets the answer to another stream's call."""
     calls = EngineCalls(is_batching=True)
 
     def one_short(numbers: Sequence[int]) -> Sequence[int]:
@@ -171,13 +171,13 @@ def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> N
 
     errors = together(threads, calls, [calls.wrap_batch(one_short) for _ in range(2)], 1, 2)
 
-    assert ["expected 1 answers of the engine", "expected 1 answers of the engine"] == [
+    assert ["expected 1 answers from the engine", "expected 1 answers from the engine"] == [
         str(error).partition(",")[0] for error in errors
     ]
 
 
 def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecutor) -> None:
-    """What ends the thread that leads is not passed to the others: they are run again."""
+    """An interrupt of the thread that runs a batch does not reach the others: they run again."""
     interrupts = iter([KeyboardInterrupt()])
 
     def interrupted(numbers: Sequence[int]) -> Sequence[int]:
@@ -195,7 +195,7 @@ def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecut
 
 
 def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:
-    """A batch has calls of one function; the others are the next batch."""
+    """A batch contains calls of one function; the other calls form the next batch."""
     calls = EngineCalls(is_batching=True)
     functions = [calls.wrap_batch(f) for f in (engine.double, engine.triple, engine.double)]
 
@@ -204,7 +204,7 @@ def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) ->
 
 
 def test_the_call_that_waits_longest_leads_next(threads: ThreadPoolExecutor) -> None:
-    """A stream with a backlog calls again at once, and does not go before another one."""
+    """A stream with a backlog calls again at once, but does not overtake another one."""
     batches, runs, is_running = EngineBatches(), list[str](), threading.Event()
 
     def run(numbers: Sequence[int]) -> Sequence[int]:
@@ -233,7 +233,7 @@ def test_the_call_that_waits_longest_leads_next(threads: ThreadPoolExecutor) -> 
 
 
 def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
-    """The rest is taken by the next run."""
+    """The next run takes the remaining calls."""
     sizes: list[int] = []
 
     def count(numbers: Sequence[int]) -> Sequence[int]:
@@ -250,7 +250,7 @@ def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
 
 
 def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) -> None:
-    """A caller that is alone never waits, and a wait in vain is not repeated for a while."""
+    """A lone caller never waits, and a wait in vain is not repeated for a while."""
     batches, streams = EngineBatches(), [partial(engine.double) for _ in range(2)]
     waits: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""Tests of the language of a stream: forced, detected, and detected again after a pause."""
+"""The language of a stream: forced, detected, and detected again after a pause."""
 
 import attrs
 import numpy as np
@@ -22,21 +22,21 @@ LIVE = ("local-agreement", "alignatt")
 
 
 class Engine:
-    """An engine that hears a word each half second, and detects languages as *detected* tells."""
+    """An engine that emits a word every half second, and detects languages as in *detected*."""
 
     def __init__(self, detected):
-        self.detected = detected  # of seconds of audio: a language and its probability
+        self.detected = detected  # seconds of audio in, a language and its probability out
         self.calls = []
 
     def words(self, audio, language):
-        """Return the words of whole half seconds, in the language of the call."""
+        """Return a word for each whole half second, in the language of the call."""
         return [
             Word(n / 2, n / 2 + 0.5, f" {language}{n}")
             for n in range(2 * len(audio) // SAMPLE_RATE)
         ]
 
     def transcribe(self, audio, *, prompt, language):
-        """Answer a call of LocalAgreement or of long-form."""
+        """Answer a call of LocalAgreement or long-form."""
         self.calls.append((prompt, language))
         found, probability = self.detected(len(audio) / SAMPLE_RATE)
         return Hypothesis(
@@ -87,7 +87,7 @@ def hear(recognizer, seconds, *, is_last=True):
 
 
 def after_english(policy):
-    """Return an engine and a recognizer that has heard an utterance of certain English."""
+    """Return an engine and a recognizer after an utterance that certainly was English."""
     engine = Engine(lambda _: ("en", 0.95))
     recognizer = engine.recognizer(policy)
     hear(recognizer, 2.1)
@@ -96,7 +96,7 @@ def after_english(policy):
 
 @pytest.mark.parametrize("policy", [*LIVE, "long-form"])
 def test_each_utterance_is_written_in_its_own_language(policy):
-    """The second one without the prompt, which is text of the first one."""
+    """The second call has no prompt, because the prompt would be text in the first language."""
     engine = Engine(lambda _: ("en", 0.95))
     recognizer = engine.recognizer(policy)
 
@@ -105,12 +105,12 @@ def test_each_utterance_is_written_in_its_own_language(policy):
     assert ["fr0", "fr1", "fr2", "fr3", "fr4", "fr5"] == hear(recognizer, 3.1)
     assert "fr" == recognizer.language
     assert ("", "fr") == engine.calls[-1]
-    assert len(engine.calls) == recognizer.work.encoder_frames  # those that were made again too
+    assert len(engine.calls) == recognizer.work.encoder_frames  # including the repeated ones
 
 
 @pytest.mark.parametrize("policy", [*LIVE, "long-form"])
 def test_a_forced_language_stays_whatever_is_heard(policy):
-    """No call detects one."""
+    """No call detects a language."""
     engine = Engine(lambda _: ("fr", 0.99))
     recognizer = engine.recognizer(policy, language="en")
 
@@ -121,7 +121,7 @@ def test_a_forced_language_stays_whatever_is_heard(policy):
 
 @pytest.mark.parametrize("policy", LIVE)
 def test_no_word_is_final_before_the_language_is(policy):
-    """Whisper hears English in the first second of a French sentence, and French later."""
+    """Whisper detects English in the first second of a French sentence, and French later."""
     engine = Engine(lambda seconds: ("en", 0.7) if seconds < 1.5 else ("fr", 0.7))
     recognizer = engine.recognizer(policy)
 
@@ -132,7 +132,7 @@ def test_no_word_is_final_before_the_language_is(policy):
 
 @pytest.mark.parametrize("policy", LIVE)
 def test_a_language_that_stays_unlikely_changes_nothing(policy):
-    """After three seconds words come in the language of the stream."""
+    """After three seconds words are committed in the language of the stream."""
     engine, recognizer = after_english(policy)
     engine.detected = lambda _: ("nn", 0.3)
 
@@ -144,7 +144,7 @@ def test_a_language_that_stays_unlikely_changes_nothing(policy):
 @pytest.mark.parametrize("probability", [0.4, 0.8])
 @pytest.mark.parametrize("policy", LIVE)
 def test_a_short_utterance_stays_in_the_language_of_the_stream(policy, probability):
-    """Its end lies on a tick, where no further audio is left to decode."""
+    """Its end lies on a tick, so no audio is left to decode."""
     engine, recognizer = after_english(policy)
     engine.detected = lambda _: ("cy", probability)
 
@@ -152,7 +152,7 @@ def test_a_short_utterance_stays_in_the_language_of_the_stream(policy, probabili
 
 
 def test_an_engine_that_no_longer_knows_how_likely_a_language_is_loses_no_word():
-    """The words of the last call are final at the end of the utterance."""
+    """At the end of the utterance the words of the last call are final."""
     engine = Engine(lambda seconds: ("en", 0.5 if seconds < 1 else None))
     recognizer = engine.recognizer("alignatt")
 

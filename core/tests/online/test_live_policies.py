@@ -1,4 +1,4 @@
-"""What both live policies do with engines that behave badly: bounds and order always hold."""
+"""Both live policies with engines that misbehave: bounds and order always hold."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ policies = pytest.mark.parametrize("policy", POLICIES)
 
 
 class Engine:
-    """An engine of both policies whose words are a function of the audio; it records its calls."""
+    """An engine for both policies whose words depend only on the audio; it records its calls."""
 
     def __init__(self, words=lambda _audio: (), *, frames=None, language="en"):
         self.words, self.language = words, language
@@ -57,7 +57,7 @@ class Engine:
 
 
 def over(policy, engine, **options):
-    """Return a recognizer of *policy* over an engine or the functions that run one."""
+    """Return a recognizer of *policy* on an engine, or on the functions that run one."""
     if policy == "local-agreement":
         return LocalAgreementRecognizer(engine.transcribe, **options)
     rule = AlignAtt(border_frames=8, rewind_frames=50)
@@ -84,7 +84,7 @@ def run(recognizer, seconds):
     st.sampled_from([(1.0, 12.0), (10.0, 25.0), (0.2, 3.0), (3.0, 25.0)]),
 )
 def test_no_engine_is_ever_given_more_than_its_window(policy, seed, density, times):
-    """However an engine flaps, the buffer stays bounded and committed words stay in order."""
+    """However unstable its words, the buffer stays bounded and committed words stay in order."""
     rng = np.random.default_rng(seed)
 
     def words(audio):
@@ -120,7 +120,7 @@ def test_no_engine_is_ever_given_more_than_its_window(policy, seed, density, tim
     ids=["words", "a word"],
 )
 def test_the_prompt_is_whole_words(policy, prompt, given_prompt):
-    """A long text is cut between words, and a word longer than the prompt inside."""
+    """Long text is cut between words, and a word longer than the prompt is cut inside."""
     engine = Engine()
     run(over(policy, engine, prompt=prompt), 1)
 
@@ -129,7 +129,7 @@ def test_the_prompt_is_whole_words(policy, prompt, given_prompt):
 
 @policies
 def test_audio_leaves_the_buffer_only_after_it_was_decoded(policy):
-    """An engine that recognises no word still gets every sample before any is dropped."""
+    """Even an engine that recognises no words gets every sample before it is dropped."""
     engine = Engine()
     steps = run(over(policy, engine), 20)
     ends = [step.consumed_samples for step in steps]
@@ -142,7 +142,7 @@ def test_audio_leaves_the_buffer_only_after_it_was_decoded(policy):
 
 @policies
 def test_a_word_that_spans_the_whole_buffer_is_cut(policy):
-    """An endless word, different at every call, does not make the buffer longer."""
+    """An endless word that differs at every call does not make the buffer longer."""
     number = itertools.count()
     engine = Engine(
         lambda audio: [Word(0.0, len(audio) / RATE, f" la{next(number)}")],
@@ -156,7 +156,7 @@ def test_a_word_that_spans_the_whole_buffer_is_cut(policy):
 @policies
 @pytest.mark.parametrize("seconds", [2.0, 2.5])
 def test_a_flush_that_commits_fixes_the_language_too(policy, seconds):
-    """An utterance that ends on a tick or after it has the language of its words."""
+    """An utterance that ends on a tick, or after one, has the language of its words."""
     engine = Engine(
         lambda audio: [Word(1.7, 1.9, " un")] if len(audio) >= 2 * RATE else [],
         frames=lambda _word: (99,),
@@ -171,7 +171,7 @@ def test_a_flush_that_commits_fixes_the_language_too(policy, seconds):
 @pytest.mark.parametrize("policy", [*POLICIES, "long-form"])
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_failed_step_leaves_everything_as_it_was(policy, is_last):
-    """A step that raised is repeated on the same audio with the same arguments."""
+    """After a failure the step is repeated on the same audio with the same arguments."""
     engine, calls = Engine(lambda _audio: [Word(0.1, 0.5, " one")]), []
 
     def failing_once(function, audio, **arguments):
@@ -201,7 +201,7 @@ def test_a_failed_step_leaves_everything_as_it_was(policy, is_last):
 @pytest.mark.parametrize("share", [0.0, 0.5])
 @pytest.mark.parametrize("call", range(1, 16))
 def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
-    """The audio whose text was cut is decoded again, also where the buffer is cut then."""
+    """The audio of the missing text is decoded again, even if the buffer is cut at that time."""
     calls = EngineCalls()
     faults = EngineFaults(calls)
     faults.cut_short = {call: share}
@@ -210,7 +210,7 @@ def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
         transcribe = calls.wrap(engine.transcribe)
         decode = calls.wrap(engine.decode)
 
-    recognizer = over(policy, Wrapped, buffer_seconds=4.0)  # so short that it is cut several times
+    recognizer = over(policy, Wrapped, buffer_seconds=4.0)  # short enough to be cut several times
     driver = StreamDriver(OnlineStream(lambda: recognizer))
     driver.feed(speech.audio)
     driver.finish()
@@ -221,7 +221,7 @@ def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
 
 @policies
 def test_words_that_an_engine_takes_back_are_shown_and_never_committed(coded_engine, policy):
-    """At the end of a buffer an engine takes the first half of a word for another one."""
+    """At the end of a buffer an engine takes the first half of a word for another word."""
     script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
     engine = coded_engine(changes_mind=True)
     truth = [word.text for word in script_words(script, engine.vocabulary)]
@@ -239,10 +239,10 @@ def test_words_that_an_engine_takes_back_are_shown_and_never_committed(coded_eng
 
 
 class Native(LongFormRecognizer):
-    """Emit the words of an engine as they are, once the utterance is complete."""
+    """Emit the words of an engine unchanged, once the utterance is complete."""
 
     def step(self, *, is_last):
-        """Replace the words, which long-form moves into the audio."""
+        """Restore the words, which long-form moved into the audio."""
         audio = self._audio.view(self._audio.start, self._audio.end)
         step = super().step(is_last=is_last)
         if step is None:
@@ -264,7 +264,7 @@ class Native(LongFormRecognizer):
     ],
 )
 def test_a_word_outside_the_audio_is_counted_and_logged_once(policy, start, is_outside, caplog):
-    """Whatever the recognizer, its token lies in the audio and one line states the mistake."""
+    """With any recognizer, the token lies in the audio and one line of the log names the fault."""
 
     def words(audio):
         time = start(len(audio) / RATE)
@@ -278,5 +278,5 @@ def test_a_word_outside_the_audio_is_counted_and_logged_once(policy, start, is_o
 
     assert is_outside == (driver.processor.stats.misplaced_words >= 1)
     assert is_outside == len(caplog.records)
-    assert is_outside == ("outside the audio it was called with" in caplog.text)
+    assert is_outside == ("outside their audio" in caplog.text)
     assert all(0 <= token.start <= token.end <= 4.0 for token in driver.tokens)

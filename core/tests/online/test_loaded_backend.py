@@ -43,7 +43,7 @@ SPEC = BackendSpec(
 
 @pytest.fixture
 def toy(coded_engine: Any) -> Callable[..., Any]:
-    """Return a function that returns a loaded backend and the configurations of its streams."""
+    """Return a function that returns a loaded backend and a list of its streams' configs."""
 
     def toy(spec: BackendSpec = SPEC) -> Any:
         configs = []
@@ -62,7 +62,7 @@ def toy(coded_engine: Any) -> Callable[..., Any]:
 
 
 def test_a_stream_is_opened_with_checked_and_complete_options(toy: Toy) -> None:
-    """The configuration has the language, the task, the policy and every stream option."""
+    """The config has the language, the task, the policy and every stream option."""
     backend, configs = toy()
     backend.create_processor(language="de", policy="y", tick_seconds="2")
 
@@ -92,7 +92,7 @@ def test_a_stream_is_opened_with_checked_and_complete_options(toy: Toy) -> None:
 def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
     toy: Toy, arguments: dict[str, Any], message: str
 ) -> None:
-    """Neither the model nor the plugin is reached."""
+    """Neither the model nor the plugin is called."""
     backend, configs = toy()
 
     with pytest.raises(OptionError, match=message):
@@ -106,18 +106,18 @@ def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
     ids=["nothing named", "a policy", "an option of another policy"],
 )
 def test_a_recording_has_the_policy_for_recordings(toy: Toy, options: Any, policy: str) -> None:
-    """It is taken unless the caller names another one, or an option that it does not take."""
+    """It is used unless the caller names another one, or an option that it does not take."""
     backend, configs = toy(attrs.evolve(SPEC, policies=("x", "y", "long-form")))
 
     backend.transcribe(silence(1.0), vad=False, **options)
-    list(backend.stream([silence(1.0)], vad=False))  # chunks are live, and may still be recorded
+    list(backend.stream([silence(1.0)], vad=False))  # chunks are live, recorded or not
 
     assert [policy, "x"] == [config.policy for config in configs]
 
 
 @pytest.mark.parametrize("call", ["transcribe", "stream", "astream"])
 def test_a_wrong_option_is_refused_before_the_audio_is_read(toy: Toy, call: str) -> None:
-    """The stream is opened first, so that a typing mistake costs no time."""
+    """The stream is opened first, so a typing mistake costs no time."""
     backend, _ = toy()
 
     with pytest.raises(OptionError, match="no option is called 'beam'"):
@@ -125,7 +125,7 @@ def test_a_wrong_option_is_refused_before_the_audio_is_read(toy: Toy, call: str)
 
 
 def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> None:
-    """When the backend is closed and the last stream is gone, so is the model."""
+    """Once the backend is closed and the last stream is gone, the model is freed."""
     backend, configs = toy()
     engine = weakref.ref(backend.engine)
     stream = backend.create_processor()
@@ -140,7 +140,7 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> Non
 
 
 def test_a_backend_shows_its_name_and_its_model(toy: Toy) -> None:
-    """A debugger and a log of several backends tell them apart."""
+    """Backends can be told apart in a debugger or a log."""
     backend, _ = toy(attrs.evolve(SPEC, default_model="small"))
 
     assert "<LoadedBackend toy small>" == repr(backend)

@@ -1,4 +1,4 @@
-"""LongFormRecognizer: every word once, a call for each window, whatever the engine does."""
+"""LongFormRecognizer: every word once, one call for each window, whatever the engine does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wlk_core.plugins import Hypothesis, LongFormRecognizer, OnlineStream
 from wlk_core.streaming import Word
 
 RATE = 16_000
-WINDOW = 4.0  # seconds; short, so that a test crosses many borders
+WINDOW = 4.0  # seconds; short, so that a test crosses many boundaries
 
 
 def transcribed(engine, audio, *, chunk_seconds=1.0, **options):
@@ -33,7 +33,7 @@ def texts(words):
 
 @st.composite
 def scripts(draw, *, gaps=(0, 0, 1, 2, 9)):
-    """Return a script with pauses of 0 to 0.7 s, in which a word may be repeated."""
+    """Draw a script with pauses of 0 to 0.7 s, in which words may be repeated."""
     script, cell = [], draw(st.integers(0, 60))
     for _ in range(draw(st.integers(1, 60))):
         script.append(CodedToken(draw(st.integers(1, 3)), cell, draw(st.integers(2, 6))))
@@ -42,14 +42,14 @@ def scripts(draw, *, gaps=(0, 0, 1, 2, 9)):
 
 
 class EarlyEngine:
-    """A coded engine that ends its text after some words, each time after another number."""
+    """A coded engine that ends its text early, after a varying number of words."""
 
     def __init__(self, engine, seed):
         self.engine = engine
         self.rng = np.random.default_rng(seed)
 
     def transcribe(self, audio, *, prompt, language):
-        """Return the first words of a window, one at least."""
+        """Return the first words of a window, at least one."""
         answer = self.engine.transcribe(audio, prompt=prompt, language=language)
         return Hypothesis(words=answer.words[: self.rng.integers(1, 12)], language="en")
 
@@ -57,7 +57,7 @@ class EarlyEngine:
 @settings(max_examples=25, deadline=None)
 @given(scripts(), st.sampled_from([0.3, 1.0, 5.0, 60.0]))
 def test_every_word_is_committed_once(coded_engine, script, chunk_seconds):
-    """No border of a window loses or doubles a word, repeated ones and missing pauses included."""
+    """No window boundary loses or doubles a word, even if words repeat or pauses are missing."""
     engine = coded_engine()
     driver = transcribed(engine, encode(script), chunk_seconds=chunk_seconds)
     truth = script_words(script, engine.vocabulary)
@@ -73,7 +73,7 @@ def test_every_word_is_committed_once(coded_engine, script, chunk_seconds):
 def test_an_engine_that_ends_early_loses_no_word(coded_engine, script, seed):
     """The audio after the last word of an answer is decoded again."""
     engine = coded_engine()
-    # The last window of an utterance is all that is left of it, and what its answer lacks is lost.
+    # Words missing from the answer for an utterance's last window are lost.
     audio = encode(script, cells=script[-1].start + script[-1].cells + 60)
     driver = transcribed(EarlyEngine(engine, seed), audio)
     truth = texts(script_words(script, engine.vocabulary))
@@ -83,7 +83,7 @@ def test_an_engine_that_ends_early_loses_no_word(coded_engine, script, seed):
 
 
 def test_the_end_of_an_utterance_that_an_answer_lacks_is_decoded_again(engine):
-    """An answer that stops seconds before the end is not taken for all of the last window."""
+    """An answer that stops seconds before the end does not complete the last window."""
     script = [CodedToken(1 + i, 10 * i, 6) for i in range(10)]
     lengths = []
 
@@ -114,7 +114,7 @@ def test_speech_without_a_pause_is_cut_between_words(coded_engine, script):
 
 
 def test_an_engine_call_is_made_for_each_window(engine, speech):
-    """Fifteen seconds cost five windows of 4 s, not a call a second."""
+    """Fifteen seconds cost five windows of 4 s, not one call a second."""
     driver = transcribed(engine, speech.audio)
 
     assert speech.text == driver.text
@@ -122,7 +122,7 @@ def test_an_engine_call_is_made_for_each_window(engine, speech):
 
 
 def test_text_is_committed_up_to_the_widest_pause(engine):
-    """Words after the cut are shown and decoded again in the next window, which is prompted."""
+    """Words after the cut are shown, and decoded again in the next window, after a prompt."""
     script = [CodedToken(1 + i, 6 * i + 4 * (i >= 7), 4) for i in range(10)]
     prompts = []
 
@@ -146,7 +146,7 @@ def test_text_is_committed_up_to_the_widest_pause(engine):
 
 
 def test_windows_without_words_are_passed_over(engine):
-    """A minute of silence costs a call for each two thirds of a window, and no word after it."""
+    """A minute of silence costs a call per two thirds of a window, and loses no word after it."""
     script = [CodedToken(3, 750, 4)]
     driver = transcribed(engine, encode(script, cells=800))
 
@@ -158,7 +158,7 @@ def test_windows_without_words_are_passed_over(engine):
     "words", [[(0.0, 4.0)], [(0.0, 0.1)], [(0.0, 0.0)], [(0.0, 0.5), (0.6, 4.0)]]
 )
 def test_a_window_always_moves_on(words):
-    """Words of impossible lengths make no window begin where the last one did."""
+    """Even words of impossible lengths do not make a window begin where the last one did."""
     lengths = []
 
     def transcribe(audio, *, prompt, language):
@@ -176,7 +176,7 @@ def test_a_window_always_moves_on(words):
 
 
 def test_a_new_utterance_begins_with_the_transcript_as_prompt():
-    """After a pause the engine is given the end of what was committed."""
+    """After a pause the engine gets the end of the committed text."""
     prompts = []
 
     def transcribe(audio, *, prompt, language):

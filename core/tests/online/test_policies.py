@@ -1,4 +1,4 @@
-"""Which words are final, and which were committed before: policies and the removal of overlap."""
+"""Which words are final and which were committed before: policies and overlap removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spoken(texts, *, gap=0.2, length=0.3):
 def test_the_final_tokens_are_those_before_the_first_that_may_change(
     policy, tokens, frames, last_frame, shift
 ):
-    """The definition, one token at a time, wherever the utterance began."""
+    """The count follows the definition token by token, wherever frames count from."""
 
     def may_change(index):
         farthest = max([last_frame, *tokens[:index]])
@@ -42,7 +42,7 @@ def test_the_final_tokens_are_those_before_the_first_that_may_change(
 
 @given(TEXTS, TEXTS)
 def test_the_common_prefix_of_two_hypotheses_is_final(first, second):
-    """The longest one, and not a word more."""
+    """Every word of the common prefix is final, and no other."""
     agreed = count_agreed(spoken(first), spoken(second))
 
     assert first[:agreed] == second[:agreed]
@@ -62,7 +62,7 @@ def test_words_agree_by_their_letters():
     st.data(),
 )
 def test_repeated_words_survive_the_removal_of_overlap(texts, gap, data):
-    """Equal words next to each other are separated by time, whatever the pause between them."""
+    """Adjacent equal words are separated by time, whatever the pause between them."""
     words = spoken(texts, gap=gap)
     count = data.draw(st.integers(0, len(words)), label="committed")
     jitter = st.floats(-0.1, 0.1)
@@ -89,7 +89,7 @@ def test_a_boundary_that_moves_neither_loses_nor_repeats_a_word(shift):
 
 
 def test_an_end_that_reaches_into_the_pause_hides_no_word():
-    """A word after a committed word with an end far too late is still new."""
+    """A word after a committed word whose end is far too late is still new."""
     committed = [Word(3.0, 5.0, " one")]
     again = [Word(3.0, 3.4, " one"), Word(4.0, 4.4, " two"), Word(4.6, 4.9, " one")]
     _, fresh = split_overlap(again, committed, 5.0)
@@ -98,7 +98,7 @@ def test_an_end_that_reaches_into_the_pause_hides_no_word():
 
 
 def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():
-    """A committed word that is missing from the hypothesis takes no other word with it."""
+    """A committed word that the hypothesis lacks hides no other word."""
     committed = [Word(0.5, 0.9, " one")]
     _, fresh = split_overlap([Word(1.0, 1.4, " one"), Word(1.5, 1.9, " two")], committed, 0.9)
 
@@ -108,13 +108,13 @@ def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():
 @pytest.mark.parametrize(
     ("times", "text"),
     [
-        ([(1.5, 1.5), (1.8, 1.8)], " so so"),  # fillers of a pause
-        ([(1.5, 1.7)], " so so so"),  # a speaker needs time for a word
-        ([(3.9, 3.94)], " so so so"),  # the end of the audio hides how long it is
+        ([(1.5, 1.5), (1.8, 1.8)], " so so"),  # repetitions that fill a pause
+        ([(1.5, 1.7)], " so so so"),  # a spoken word takes time
+        ([(3.9, 3.94)], " so so so"),  # cut off by the end of the audio
     ],
 )
 def test_a_word_that_fills_the_pause_after_itself_is_not_committed_again(times, text):
-    """Whisper does so, with a word that aligns to almost no audio."""
+    """Whisper emits such a word again, aligned to almost no audio."""
     words = [Word(start, end, " so") for start, end in [(0.1, 0.3), (0.5, 0.9), *times]]
     recognizer = LocalAgreementRecognizer(
         lambda audio, **_: Hypothesis(words=[w for w in words if w.end <= len(audio) / 16_000])

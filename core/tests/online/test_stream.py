@@ -1,4 +1,4 @@
-"""A stream around a recognizer: its backlog, its counters and the joints of its text."""
+"""A stream around a recognizer: its backlog, its counters and where its text is joined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wlk_core.online.input_queue import InputQueue
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 100_000), st.booleans()), max_size=8))
 def test_a_stream_without_backlog_has_nothing_to_decode(speech, coded_engine, inserts):
-    """process_iter drains the backlog in few calls, and then neither commits nor decodes."""
+    """process_iter drains the backlog in a few calls, then neither commits nor decodes."""
     engine = coded_engine()
     stream = engine.stream()
     for samples, has_silence in inserts:
@@ -41,7 +41,7 @@ def test_a_stream_without_backlog_has_nothing_to_decode(speech, coded_engine, in
 
 
 def test_a_failed_step_is_backlog(speech, coded_engine):
-    """A stream has a backlog until the step that failed has succeeded."""
+    """A stream has a backlog until the failed step has succeeded."""
     stream = coded_engine(fail_at={4}).stream()
     stream.insert_audio_chunk(speech.audio[: 16_000 * 4])
     with pytest.raises(BackendError, match="call 4 fails"):
@@ -94,7 +94,7 @@ def test_stats_after_finish_still_count_the_state(speech, engine):
     ids=["pieces of words", "a script without spaces"],
 )
 def test_only_utterances_are_joined_with_a_space(coded_engine, vocabulary, text):
-    """Tokens keep their own spacing, and where two utterances meet the script decides."""
+    """Tokens keep their own spacing; between utterances the script decides."""
     audio = encode([CodedToken(1 + i, 3 * i, 3) for i in range(len(vocabulary))])
     driver = StreamDriver(coded_engine(vocabulary).stream())
     driver.feed(audio, chunk_seconds=0.24)

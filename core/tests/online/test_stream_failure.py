@@ -1,7 +1,7 @@
 """
 Failure of a stream: errors are raised, counted and bounded, and no text is lost.
 
-The rules ERR of the suite fail each call of the engine; here are failures around it.
+The ERR rules of the suite make each engine call fail; these tests are about failures around it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wlk_core.plugins import BackendError, LocalAgreementRecognizer, OnlineStrea
 @pytest.mark.parametrize("call", ["process_iter", "start_silence", "finish"])
 @pytest.mark.parametrize("retryable", [True, False])
 def test_an_error_after_committed_text_has_the_text(speech, coded_engine, call, retryable):
-    """The tokens of the earlier steps come with the error, and with the next emission."""
+    """The tokens of earlier steps come with the error, and with the next emission."""
     engine = coded_engine()
 
     def fail_at_four():
@@ -37,7 +37,7 @@ def test_an_error_after_committed_text_has_the_text(speech, coded_engine, call, 
 
 
 def test_a_recognizer_that_cannot_be_made_or_closed_is_a_backend_error(speech, engine):
-    """A stream is not opened; one that cannot be reset goes on with the recognizer it has."""
+    """The stream is not opened; if it cannot be reset, it keeps its recognizer."""
     recognizers = iter([LocalAgreementRecognizer(engine.transcribe)])
     stream = OnlineStream(lambda: next(recognizers))
     driver = StreamDriver(stream)
@@ -93,7 +93,7 @@ def test_an_answer_that_cannot_be_read_is_requested_again(
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 def test_an_interrupt_before_words_are_committed_loses_none(speech, engine, monkeypatch, kind):
-    """The recognizer has moved on, so that its step is kept until its words are."""
+    """The recognizer does not repeat its step, so the step is kept until it is committed."""
     stream = engine.stream()
     stream.insert_audio_chunk(speech.audio)
     commit, raised = stream._transcript.commit, []

@@ -38,7 +38,7 @@ def run_late(session, chunks, *, every):
 
 @pytest.mark.parametrize("policy", ["local-agreement", "alignatt"])
 def test_no_word_is_lost_and_far_less_is_decoded(policy, coded_engine, speech):
-    """All audio is decoded at fewer ticks, in calls that the engine can take; lag is reported."""
+    """All audio is decoded at fewer ticks, in calls of accepted length; lag is reported."""
     talk = np.concatenate(8 * [speech.audio])
     engines = [coded_engine() for _ in range(3)]
     streams = [engine.stream(policy=policy) for engine in engines]
@@ -70,7 +70,7 @@ def test_no_word_is_lost_and_far_less_is_decoded(policy, coded_engine, speech):
 def test_the_words_stay_wherever_the_session_falls_back_and_catches_up(
     policy, every, lengths, bound, *, coded_engine, speech
 ):
-    """Any chunks, any pace, any bound; with a gate, so that pauses lie between the utterances."""
+    """This holds for any chunks, pace and bound; a gate puts pauses between the utterances."""
     talk = np.concatenate((speech.audio, silence(4.0), speech.audio))
 
     def open_session(**options):

@@ -44,7 +44,7 @@ OPEN = Option(name="n", type=int, default="auto", choices=("auto", 4.0), is_auto
 def test_a_value_is_converted_to_the_type_of_its_option(
     option: Option, value: Any, expected: Any
 ) -> None:
-    """Text is parsed; "auto" stands for None where the option allows it and nowhere else."""
+    """Text is parsed; "auto" stands for None only if the option allows it."""
     converted = option.convert(value, owner="toy")
 
     assert expected == converted
@@ -72,7 +72,7 @@ def test_a_value_is_converted_to_the_type_of_its_option(
 def test_a_value_that_the_option_does_not_take_is_refused(
     option: Option, value: Any, message: str
 ) -> None:
-    """The message has the owner, the option, what it takes and what came."""
+    """The message names the owner, the option, the accepted values and the given one."""
     with pytest.raises(OptionError) as caught:
         option.convert(value, owner="toy")
 
@@ -84,12 +84,12 @@ def test_a_value_that_the_option_does_not_take_is_refused(
     [(BEAM, "1"), (DEVICE, "auto"), (BUFFER, "auto"), (FLAG, "false"), (Option(name="x"), "none")],
 )
 def test_a_default_is_shown_as_users_type_it(option: Option, text: str) -> None:
-    """None reads as auto where the choice is left open, and as none otherwise."""
+    """None is shown as auto if the option allows it, and otherwise as none."""
     assert text == option.default_text
 
 
 def parse_options(spec: BackendSpec, pairs: list[str]) -> OptionValues:
-    """Return the values of options as a command line has them."""
+    """Return the values of options in the form of a command line."""
     return spec.split_options(parse_pairs(pairs))
 
 
@@ -120,7 +120,7 @@ def test_pairs_are_split_by_scope_and_converted() -> None:
 
 
 def test_values_can_be_resolved_again() -> None:
-    """What was converted is accepted as it is; defaults are filled in, those of no use too."""
+    """Converted values are accepted unchanged; all defaults are filled in, even unused ones."""
     pairs = ["buffer_seconds=auto", "device=cpu", "policy=local-agreement"]
     values = parse_options(SPEC, pairs)
     options = SPEC.stream_options(values.stream)
@@ -160,7 +160,7 @@ def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], mes
 
 
 def test_the_arithmetic_has_one_name() -> None:
-    """compute_type, precision and torch_dtype are answered with dtype."""
+    """The errors for compute_type, precision and torch_dtype suggest dtype."""
     spec = attrs.evolve(SPEC, options=(standard_options.dtype("int8"),))
     for name in ("compute_type", "precision", "torch_dtype"):
         with pytest.raises(OptionError, match="did you mean dtype"):
@@ -168,7 +168,7 @@ def test_the_arithmetic_has_one_name() -> None:
 
 
 def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:
-    """load_backend and create_processor each point to the other."""
+    """The errors of load_backend and create_processor point to each other."""
     with pytest.raises(OptionError, match=r"toy: prompt is an option of create_processor\(prompt="):
         SPEC.backend_options({"prompt": "x"})
     with pytest.raises(OptionError, match=r"threads is an option of load_backend\(\.\.\., threads"):
@@ -176,14 +176,14 @@ def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:
 
 
 def test_auto_is_the_first_choice_and_the_default_of_device_and_dtype() -> None:
-    """It is a choice on every framework, named by the plugin or not."""
+    """It is a choice on every framework, whether the plugin names it or not."""
     for make in (standard_options.device, standard_options.dtype):
         assert make("cpu") == make("auto", "cpu")
         assert ("auto", ("auto", "cpu")) == (make("cpu").default, make("cpu").choices)
 
 
 def test_no_former_name_is_that_of_an_option() -> None:
-    """A name that was given up is never a name in use, and stands for one option alone."""
+    """A former name is never a current one, and belongs to only one option."""
     constants = [value for value in vars(standard_options).values() if isinstance(value, Option)]
     options = [*constants, standard_options.device("cpu"), standard_options.dtype("float32")]
     former = [name for option in options for name in option.former_names]

@@ -46,7 +46,7 @@ def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
 
 
 def test_a_model_is_named_with_its_annotator(site: Any) -> None:
-    """One word chooses both on a command line; an argument is stronger."""
+    """On a command line, "NAME=MODEL" names both; an explicit model takes precedence."""
     site.install("wlk-who", ["who"], DIARIZER)
     load = site.registry().load_annotator
 
@@ -55,7 +55,7 @@ def test_a_model_is_named_with_its_annotator(site: Any) -> None:
 
 
 def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
-    """Each is found under its own kind."""
+    """Each spec is found under its own kind."""
     site.install("wlk-both", ["toy", "who"], BOTH)
     registry = site.registry()
 
@@ -74,7 +74,7 @@ def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
 def test_an_annotator_that_cannot_be_loaded_is_one_line(
     site: Any, name: str, options: dict[str, Any], error: type[Exception], match: str
 ) -> None:
-    """The message names what is installed, or the option."""
+    """The message names the installed annotators, or the option."""
     site.install("wlk-who", ["who"], DIARIZER)
     with pytest.raises(error, match=match):
         site.registry().load_annotator("diarizer", name, **options)

@@ -1,4 +1,4 @@
-"""Loaders whose import fails: the package to blame, and the command that mends it."""
+"""Loaders whose import fails: the package to blame, and the command that repairs it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def wlk_backends():
 
 
 def test_an_absent_framework_makes_its_backend_unavailable(site: Any) -> None:
-    """An import that fails inside load becomes BackendUnavailable with what installs it."""
+    """An import that fails inside the loader becomes BackendUnavailable with the command to run."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="no-such-framework")
     site.install("wlk-toy", ["toy"], code)
 
@@ -48,7 +48,7 @@ def test_an_absent_framework_makes_its_backend_unavailable(site: Any) -> None:
 def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
     site: Any, raised: str, reason: str, *, is_late: bool
 ) -> None:
-    """The import of a loader's module, or one inside the loader, fails in one line."""
+    """Errors at import, of the loader's module or inside the loader, are reported in one line."""
     (site.folder / "toy_framework.py").write_text(f"raise {raised}\n")
     late = "    import toy_framework\n" if is_late else ""
     early = "" if is_late else "import toy_framework\n"
@@ -69,7 +69,7 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
 
 
 def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
-    """The error of a lazy import that hides another one is not the reason."""
+    """The reason is the original exception, not the one that a lazy import wrapped around it."""
     (site.folder / "toy_framework.py").write_text(
         "try:\n"
         "    raise OSError('undefined symbol')\n"
@@ -95,7 +95,7 @@ def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
 def test_a_loader_that_is_not_there_makes_its_backend_unavailable(
     site: Any, loader: str, reason: str
 ) -> None:
-    """A plugin that names a loader it does not have is to be reinstalled."""
+    """The message says to reinstall a plugin that names a loader it does not contain."""
     site.offer("wlk-toy", "toy", load=loader)
     remedy = "reinstall the plugin with: pip install wlk-toy --force-reinstall"
 
@@ -107,7 +107,7 @@ def test_a_loader_that_is_not_there_makes_its_backend_unavailable(
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])
 def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Exception]) -> None:
-    """Only a failing import is a matter of the installation."""
+    """Only a failing import is blamed on the installation."""
     site.install(
         "wlk-toy",
         ["toy"],
@@ -130,7 +130,7 @@ def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Excepti
 
 
 def test_a_loader_that_returns_nothing_makes_its_backend_unavailable(site: Any) -> None:
-    """Its plugin is to be updated."""
+    """The message says to update its plugin."""
     code = "def load(*_): ...\n\n@hookimpl\ndef wlk_backends():\n    yield spec('toy')\n"
     site.install("wlk-toy", ["toy"], code)
 
@@ -139,7 +139,7 @@ def test_a_loader_that_returns_nothing_makes_its_backend_unavailable(site: Any) 
 
 
 def test_an_error_of_this_project_at_import_is_passed_on(site: Any) -> None:
-    """A module that checks its surroundings words its own reason."""
+    """A module that checks its environment can give its own reason."""
     (site.folder / "toy_backend_plugin.py").write_text(
         "from wlk_core.errors import BackendUnavailable\n"
         "raise BackendUnavailable('mlx computes nothing here')\n"

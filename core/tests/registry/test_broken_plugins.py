@@ -1,4 +1,4 @@
-"""Plugins that do not load or break the rules: a row with the reason, no harm to others."""
+"""Plugins that fail to load or break the rules are listed with the reason and harm no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BROKEN = "import not_a_module\n"
 def test_strict_mode_raises_what_the_plugin_raised(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """WLK_STRICT_PLUGINS=1 lets a plugin's own exception through."""
+    """With WLK_STRICT_PLUGINS=1 a plugin's own exception propagates."""
     site.install("wlk-broken", ["broken"], BROKEN)
     monkeypatch.setenv("WLK_STRICT_PLUGINS", "1")
 
@@ -29,11 +29,11 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("", "it implements none of the hooks wlk_backends, wlk_diarizers, wlk_translators"),
         (
             "@hookimpl\ndef wlk_backends():\n    return [SimpleNamespace(kind='backend')]\n",
-            "wlk_backends returns a backend, got namespace(kind='backend')",
+            "expected backends from wlk_backends, got namespace(kind='backend')",
         ),
         (
             "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",
-            "wlk_diarizers returns a diarizer, got BackendSpec(",
+            "expected diarizers from wlk_diarizers, got BackendSpec(",
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
@@ -52,7 +52,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     site: Any, code: str, error: str
 ) -> None:
-    """A plugin that imports but offers something else is listed with the reason, in one line."""
+    """A plugin that imports but offers something invalid is listed with the reason, in one line."""
     site.install("wlk-odd", ["odd"], code)
 
     (row,) = site.registry().plugins()
@@ -73,7 +73,7 @@ def test_an_interrupt_while_a_plugin_is_imported_passes(site: Any) -> None:
 
 @pytest.mark.parametrize("api", [0, 99])
 def test_a_plugin_of_another_api_is_refused(site: Any, api: int) -> None:
-    """The error for another plugin API names that API and the ones that are supported."""
+    """The error for an unsupported plugin API names that version and the supported ones."""
     site.offer("wlk-old", "old", api=api)
 
     with pytest.raises(
@@ -102,7 +102,7 @@ def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: A
 
 
 def test_a_contested_backend_does_not_change_the_default_in_silence(site: Any) -> None:
-    """Where two distributions offer the preferred backend, choosing another would change words."""
+    """If two distributions offer the preferred backend, no other backend takes its place."""
     site.offer("wlk-first", "toy", preference=5)
     site.offer("wlk-second", "toy", preference=5)
     site.offer("wlk-third", "third", preference=9)
@@ -116,7 +116,7 @@ def test_a_contested_backend_does_not_change_the_default_in_silence(site: Any) -
 
 
 def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:
-    """The error for an unknown name lists the installed backends and what did not load."""
+    """The error for an unknown name lists the installed backends and the plugins that failed."""
     site.install("wlk-broken", ["broken"], BROKEN)
     with pytest.raises(BackendUnavailable, match=r"no backend works; could not be .*wlk-broken"):
         site.registry().default_backend()

@@ -22,7 +22,7 @@ MISSING = {"not-installed": "pip install it"}
 
 
 def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
-    """The entry point called like the backend is loaded and no other."""
+    """Only the entry point with the name of the backend is loaded."""
     site.offer("wlk-toy", "toy")
     site.offer("wlk-other", "other")
 
@@ -55,14 +55,14 @@ def test_several_entry_points_of_one_module_are_one_plugin(site: Any) -> None:
 
 
 def test_a_backend_without_an_entry_point_of_its_name_is_found(site: Any) -> None:
-    """Every plugin is loaded where no entry point has the backend's name."""
+    """Every plugin is loaded if no entry point has the backend's name."""
     site.install("wlk-toy", ["something"], "@hookimpl\ndef wlk_backends():\n    yield spec('toy')")
 
     assert site.registry().spec("toy").name == "toy"
 
 
 def test_an_editable_install_beside_a_wheel_is_one_plugin(site: Any) -> None:
-    """Equal entry points of one distribution, its name spelt either way, are merged."""
+    """Equal entry points of one distribution are merged, even if its name is spelt in two ways."""
     site.offer("wlk-toy", "toy")
     code = "@hookimpl\ndef wlk_backends():\n    yield spec('toy')"
     site.install("wlk_toy", ["toy"], code, module="wlk_toy_plugin", version="0.1.1")
@@ -93,7 +93,7 @@ def test_a_backend_without_a_preference_is_never_the_default(site: Any) -> None:
 
 
 def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: Any) -> None:
-    """If every backend lacks its framework, the best one's install command is given."""
+    """If every backend lacks its framework, the error has the preferred one's install command."""
     site.offer("wlk-toy", "toy", requires=MISSING)
 
     with pytest.raises(
@@ -105,7 +105,7 @@ def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: An
 
 
 def test_loading_gives_the_model_and_every_option(site: Any) -> None:
-    """Defaults are filled in; a path is given as text, and an empty one is refused."""
+    """Defaults are filled in; a path is passed as a string, and an empty one is refused."""
     site.install(
         "wlk-toy",
         ["toy"],
@@ -128,7 +128,7 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
 
 
 def test_a_misspelt_backend_is_guessed(site: Any) -> None:
-    """The error names the closest backend, or one that begins so, and what installs it."""
+    """The error names the closest backend, or one with that prefix, and its install command."""
     site.offer("wlk-toy", "toy")
 
     with pytest.raises(BackendUnavailable, match=r"did you mean toy\?"):
@@ -158,7 +158,7 @@ def test_a_backend_of_this_project_comes_with_its_install_command(
 
 
 def test_every_plugin_of_this_project_has_an_install_command() -> None:
-    """Each entry point of each plugin is known, and its command names the distribution."""
+    """Every entry point of every plugin is known, and its command names the distribution."""
     projects = [
         *REPOSITORY.glob("plugins/*/pyproject.toml"),
         REPOSITORY / "conformance/pyproject.toml",

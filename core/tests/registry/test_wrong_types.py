@@ -1,4 +1,4 @@
-"""Declarations with a wrong type in a field, which are refused where they stand."""
+"""Declarations with a wrong type in a field, which are refused when they are constructed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class OwnSpec(BackendSpec):
-    """A plugin's own spec, with fields that the core does not check."""
+    """A plugin's own subclass of the spec, with fields that the core does not check."""
 
     words: list[str] = attrs.field(factory=list)
     transcript: Transcript | None = None
@@ -59,6 +59,6 @@ CASES = [
 
 @pytest.mark.parametrize(("made", "field", "value"), CASES)
 def test_a_field_of_another_type_is_refused(made: Any, field: str, value: object) -> None:
-    """One line names the field, what was expected and what came; every field has cases."""
+    """One line names the field, the expected type and the value; every field has cases."""
     with pytest.raises(ValueError, match=rf"^{made.__name__}: expected {field} as \S.*, got \S.*$"):
         made(**{**REQUIRED[made], field: value})

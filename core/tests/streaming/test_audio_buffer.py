@@ -1,4 +1,4 @@
-"""AudioBuffer against an array of the whole recording."""
+"""AudioBuffer, compared with an array of the whole recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loudness and word onsets, and log-mel frames, which are the same however audio is cut."""
+"""Loudness, word onsets, and log-mel frames that do not depend on how audio is cut."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BURSTS = np.concatenate([noise(2.0, level=level, seed=3) for level in (0.01, 1e-
 
 
 def contour_of(*spans, seconds=4.0, level=1e-4, length=6.0):
-    """Return the contour of noise in *spans* (seconds) and next to nothing elsewhere."""
+    """Return the contour of noise in *spans* (seconds) and near-silence elsewhere."""
     audio = noise(seconds, level=level, seed=1)
     for start, end in spans:
         samples = slice(round(start * RATE), round(end * RATE))
@@ -34,7 +34,7 @@ def onset(contour, end, *, after=0.0):
 
 
 def test_loudness_is_the_mean_power_of_whole_frames():
-    """A constant of 0.1 has a level of -20 dB, silence has -120 dB, and a rest is left out."""
+    """A constant of 0.1 is at -20 dB, silence at -120 dB, and an incomplete frame is omitted."""
     audio = np.concatenate([np.full(160, 0.1), np.zeros(160 + 159)]).astype(np.float32)
 
     assert pytest.approx([-20.0, -120.0]) == loudness(audio).tolist()
@@ -42,7 +42,7 @@ def test_loudness_is_the_mean_power_of_whole_frames():
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_true_runs_cover_every_true_flag_once(flags):
-    """The runs are in order, do not touch each other and contain the true flags only."""
+    """The runs are in order, do not touch each other and contain only true flags."""
     found = true_runs(np.array(flags, dtype=np.bool_))
     covered = [index for first, stop in found for index in range(first, stop)]
 
@@ -120,7 +120,7 @@ MEL = LogMel()
 
 
 def test_a_frame_comes_for_every_window_that_fits():
-    """Nothing is padded: 400 samples are one frame, and 160 more another one."""
+    """Nothing is padded: 400 samples give one frame, and each 160 more give another."""
     lengths = [len(MEL(silence(1.0)[:samples])) for samples in (0, 399, 400, 559, 560, 16_000)]
 
     assert [0, 0, 1, 1, 2, 98] == lengths
@@ -129,7 +129,7 @@ def test_a_frame_comes_for_every_window_that_fits():
 @settings(deadline=None, derandomize=True)  # a second of features each time
 @given(st.integers(0, 60), st.integers(1, 40), st.integers(0, 2**16))
 def test_frames_do_not_depend_on_their_neighbours(first, count, seed):
-    """Any cut of the audio at frames gives the frames of the whole, bit by bit."""
+    """Cutting the audio between frames gives the same frames as the whole, bit for bit."""
     audio = noise(1.1, level=0.1, seed=seed)
     whole = MEL(audio)[first : first + count]
     alone = MEL(audio[160 * first : 160 * (first + count) + 240])
@@ -138,7 +138,7 @@ def test_frames_do_not_depend_on_their_neighbours(first, count, seed):
 
 
 def test_silence_lies_at_the_floor_and_loud_sounds_below_the_ceiling():
-    """Energy of eight decades below the ceiling and less has one value."""
+    """Energy eight or more decades below the ceiling maps to one value."""
     assert np.unique(MEL(silence(0.1))) == pytest.approx([(1.5 - 8 + 4) / 4])
     assert MEL(tone(0.1, hertz=1000.0, level=1.0)).max() > 1.0
 

@@ -1,4 +1,4 @@
-"""Joining texts that were decoded apart, and repetition loops of a decoder."""
+"""Joining text that was decoded in parts, and decoding loops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wlk_core.streaming import Loop, find_loop, joined, keep_spoken_repetitions,
     ],
 )
 def test_texts_are_joined_as_their_script_wants(before, after, expected):
-    """A space is added only where the script writes spaces and neither text brings one."""
+    """A space is added only if the script uses spaces and neither part brings one."""
     assert expected == joined(before, after)
 
 
@@ -45,7 +45,7 @@ LONGEST = st.integers(1, 4)
 
 
 def loops(tokens, *, times, longest):
-    """Return every loop there is, by trying all positions."""
+    """Return every loop, by trying all positions."""
     return [
         Loop(start=end - period * times, period=period, end=end)
         for end in range(1, len(tokens) + 1)
@@ -57,7 +57,7 @@ def loops(tokens, *, times, longest):
 
 @given(TOKENS, TIMES, LONGEST)
 def test_the_first_loop_is_found(tokens, times, longest):
-    """The result is the loop that is complete first, by its shortest n-gram."""
+    """The result is the loop that is completed first, with its shortest n-gram."""
     found = find_loop(tokens, times=times, longest=longest)
 
     assert next(iter(loops(tokens, times=times, longest=longest)), None) == found
@@ -78,5 +78,5 @@ TEXT = tuple("xabababy")
     ids=["each round is later", "the last round is not", "no round is", "no attention"],
 )
 def test_only_rounds_that_advance_in_the_audio_were_spoken(frames, kept):
-    """A decoding loop keeps its first round, a speaker who repeats keeps every round."""
+    """Of a decoding loop the first round is kept; of a speaker's repetition, every round."""
     assert tuple(kept) == tuple(keep_spoken_repetitions(TEXT, frames, LOOP))

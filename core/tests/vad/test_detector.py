@@ -33,12 +33,12 @@ def silences(audio):
 @pytest.mark.slow  # half a minute of sound
 @pytest.mark.parametrize("name", NO_SPEECH)
 def test_audio_without_speech_is_removed_whole(name):
-    """Neither zeros nor noise are passed on, also after the model forgot the silence before."""
+    """Neither zeros nor noise are passed on, even after the model was reset."""
     assert [SilenceEnded(0, len(TIME))] == silences(NO_SPEECH[name])
 
 
 def cut_words(clip, audio, start=0.0):
-    """Return the words of *clip*, which begins at *start* in *audio*, that a gate cuts."""
+    """Return the words that a gate cuts from *clip*, which begins at *start* in *audio*."""
     words = json.loads(clip_path(clip).with_suffix(".json").read_text())["words"]
     removed = silences(audio)
     assert removed
@@ -55,7 +55,7 @@ def cut_words(clip, audio, start=0.0):
 @pytest.mark.parametrize("level", [1.0, 0.02], ids=["near", "far"])
 @pytest.mark.parametrize("clip", ["demo", "pauses"])
 def test_no_word_is_removed(clip, level):
-    """Speech is passed on whole, also when it is faint, and pauses are not."""
+    """Speech is passed on whole, even if it is faint, and pauses are not."""
     audio = np.concatenate(list(decode_file(clip_path(clip)))) * level
 
     assert [] == cut_words(clip, audio)
@@ -72,7 +72,7 @@ def test_quiet_speech_after_a_minute_of_noise_is_not_removed():
 
 
 def alaw(samples):
-    """Return *samples* at 8 kHz as A-law, whose least values are 8 and -8 of 32,768."""
+    """Return *samples* at 8 kHz as A-law, whose smallest values are 8 and -8 of 32,768."""
     codec = av.CodecContext.create("pcm_alaw", "w")
     codec.sample_rate, codec.layout, codec.format = 8_000, "mono", "s16"
     frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
@@ -83,7 +83,7 @@ def alaw(samples):
 @pytest.mark.slow  # three seconds of speech
 @pytest.mark.parametrize("silence", [0xD5, 0x55], ids=["above 0", "below 0"])
 def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
-    """The silence of A-law is a constant beside 0, which is no sound, even when amplified."""
+    """The silence of A-law is a constant other than 0, which is not sound, even if amplified."""
     clip = load_clip("demo").audio[: 16_000 * 3]
     samples = (clip.reshape(-1, 2).mean(axis=1) * 32_767).astype("<i2")
     call = alaw(samples).replace(b"\xd5", bytes([silence]))
@@ -95,7 +95,7 @@ def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
 
 
 def test_a_constant_frame_is_silence_whatever_its_value():
-    """A step from such a frame to another has the probabilities of zeros too."""
+    """Steps between such frames have the probabilities of zeros too."""
     alone, moved = SileroDetector(), SileroDetector()
     zeros, step = np.zeros(512, np.float32), np.full(512, 8 / 32_768, np.float32)
 
@@ -104,7 +104,7 @@ def test_a_constant_frame_is_silence_whatever_its_value():
 
 @pytest.mark.slow  # ten seconds of speech
 def test_faint_speech_on_a_constant_offset_is_detected():
-    """The offset of a sound card does not count as level."""
+    """The offset of a sound card does not count as loudness."""
     speech = np.concatenate(list(decode_file(clip_path("demo"))))[: 16_000 * 10] * 0.02
 
     plain = sum(silence.end_sample - silence.start_sample for silence in silences(speech))
@@ -114,7 +114,7 @@ def test_faint_speech_on_a_constant_offset_is_detected():
 
 
 def test_two_detectors_share_nothing():
-    """Interleaved streams have the probabilities of single ones."""
+    """Interleaved streams get the same probabilities as separate ones."""
     frames = (RANDOM.standard_normal((20, 512)) * 0.1).astype(np.float32)
     alone, first, second = SileroDetector(), SileroDetector(), SileroDetector()
 

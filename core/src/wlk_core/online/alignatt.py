@@ -5,7 +5,7 @@ A token is final unless the decoder attended to the end of the audio when it emi
 Turchi and Negri, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for
 Simultaneous Speech Translation" (Interspeech 2023); for Whisper: Wang et al., "Simul-Whisper:
 Attention-Guided Streaming Whisper with Truncation Detection" (Interspeech 2024).  The test for
-attention that jumps back is that of SimulStreaming (Machacek and Polak, 2025).
+attention that jumps back comes from SimulStreaming (Machacek and Polak, 2025).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 class AlignAtt:
     """The policy: the attended frame of each token in, the number of final words out."""
 
-    border_frames: int  #: a final token attends to none of the last frames of the audio
+    border_frames: int  #: last frames of the audio, to which a final token must not attend
     rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
 
     def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:
         """
-        Return how many of *words*, from the first one on, are final with all of their tokens.
+        Return how many of *words*, counted from the first one, are final with all their tokens.
 
         The first token that attends to the last `border_frames` of the *frames* so far may change
         with the next audio, and so may every token after it.  The same holds for the first token
@@ -55,7 +55,7 @@ class AlignAtt:
 
 
 class AlignAttDecoder(Protocol):
-    """An engine call of AlignAtt: audio in, words and the audio frames they attended to out."""
+    """An engine call for AlignAtt: audio in, words and the audio frames they attended to out."""
 
     def __call__(
         self,
@@ -74,12 +74,12 @@ class AlignAttDecoder(Protocol):
         Args:
             audio: read-only, valid during the call.
             first_sample: where the audio begins in the utterance; a multiple of the frame.
-            remainder_samples: how much of the start of the audio is the end of a committed word
-                that is not in *context*, because its middle lies before the audio.  Only cuts far
-                apart (*cut_samples*) leave more of a word than a decoder takes for noise.
-            context: the committed words whose audio this is; the decoder begins with them and
-                returns only what follows.  Their times and frames count as those it returns.
-            prompt: as for `Transcriber`, whose errors the decoder may raise too.
+            remainder_samples: how many samples at the start of the audio are the end of a committed
+                word that is not in *context*, because its middle lies before the audio.  Unless
+                cuts are far apart (*cut_samples*), they are so few that a decoder ignores them.
+            context: the committed words in this audio; the decoder begins with them and returns
+                only what follows.  Their times and frames count as in its answer.
+            prompt: as for `Transcriber`, whose errors a decoder may raise too.
             language: a code, or None to detect it.
             is_last: the utterance ends with this audio, so no word is held back for more of it.
 
@@ -109,20 +109,20 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
     """
     Decode a bounded window every `tick_seconds` and commit by AlignAtt, whole words only.
 
-    Once it is longer than `buffer_seconds` it is cut after a committed word that `kept_seconds` of
-    audio follow.  The decoder never gets more audio than `max_seconds`, or than twice a tick and a
-    cut if that is more.
+    A window longer than `buffer_seconds` is cut after a committed word that is followed by at least
+    `kept_seconds` of audio.  The decoder never gets more audio than `max_seconds` or, if that is
+    more, than twice the sum of a tick and *cut_samples*.
 
-    A decoder that keeps state between its calls passes it as *cache*: it is reset when an
-    utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples
-    only, cuts fall on multiples of *cut_samples* of the utterance.
+    State that a decoder keeps between its calls is passed as *cache*, which is reset when an
+    utterance ends and counted in `state_bytes`.  If such state survives cuts only at certain
+    samples, *cut_samples* places cuts on multiples of it, counted from the start of the utterance.
 
     With *confirms_start* the first words of an utterance wait until a second hypothesis begins with
-    them: a model invents a phrase ("Thank you.") for half a second of audio, and once that is
+    them: a model may invent a phrase ("Thank you.") for half a second of audio, and once that is
     forced as prefix, no text follows it.
 
-    Raises ValueError where *cut_samples* is not a multiple of the frame, or no cut could be forced
-    because it is more than half of `max_seconds` less a tick.
+    Raises ValueError if *cut_samples* is not a multiple of the frame, or is so long that no cut
+    could be forced: more than half of `max_seconds` less a tick.
     """
 
     _prefix_is_forced = True
@@ -143,7 +143,7 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
         cache: DecoderCache | None = None,
         confirms_start: bool = False,
     ) -> None:
-        # Whole frames at least, because the engine counts its own frames from the cut.
+        # Whole frames, because the engine counts its own frames from the cut.
         cut_samples = frame_samples if cut_samples is None else cut_samples
         if cut_samples % frame_samples:
             raise ValueError(
@@ -166,14 +166,14 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of audio, text and decoder cache held, the prompt at its bound."""
+        """Bytes of audio, text and decoder cache held, with the prompt at its maximum."""
         return super().state_bytes + (0 if self._cache is None else self._cache.nbytes)
 
     def end_utterance(self, committed_text: str) -> None:
-        """Begin a new utterance with the end of the transcript as prompt."""
+        """Begin a new utterance, with the end of the transcript as prompt."""
         if self._cache is not None:
             self._cache.reset()
-        self._last_frame = -1  # the farthest that a committed token attended to; -1 before one
+        self._last_frame = -1  # the farthest that a committed token attended to; -1 if none
         super().end_utterance(committed_text)
 
     def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., AlignedHypothesis]:
@@ -197,9 +197,9 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
         return tuple(words_in_order(list(filter(self._is_new, shifted)), floor=floor, limit=limit))
 
     def _is_new(self, word: AlignedWord) -> bool:
-        # The rest of a committed word that a cut left in the buffer has no audio of its own.  Nor
-        # has a committed word that is emitted again because attention jumped back.  Both align to
-        # almost no audio, so times and frames decide; text does not, because speakers repeat words.
+        # Neither the rest of a committed word that a cut left in the buffer is new, nor a committed
+        # word emitted again because attention jumped back.  Both align to almost no audio, so times
+        # and frames decide; text does not, because speakers repeat words.
         has_room = word.end - word.start > NO_ROOM_SECONDS and word.middle >= self._dropped_end
         is_ahead = max(word.frames) > self._last_frame
         return word.middle >= self._overlap_end and (is_ahead or has_room)

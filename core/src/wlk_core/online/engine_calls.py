@@ -1,4 +1,4 @@
-"""Engine calls of all streams of a backend: counted, batched, and open to faults from tests."""
+"""Count and batch the engine calls of a backend's streams, and let tests inject faults."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wlk_core.untrusted import reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-MAX_BATCH = 64  # calls, which bounds the memory of a batch
-# The longest wait for expected calls, as a share of the time of the engine's last run.
+MAX_BATCH = 64  # calls; bounds the memory of a batch
+# The longest wait for expected calls, as a share of the duration of the engine's last run.
 WAIT_SHARE = 0.5
-# Batches that are run at once after a wait in vain.  Streams whose audio comes at different times
-# within a tick would otherwise wait in vain each time.
+# Batches that run without waiting after a wait was in vain.  Streams whose audio comes at different
+# times within a tick would otherwise wait in vain each time.
 BATCHES_WITHOUT_WAIT = 8
 
 P = ParamSpec("P")
@@ -41,35 +41,35 @@ def engine_errors(problem: str) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class EngineRun:
-    """One run of an engine, as `EngineCalls.intercept` gets it."""
+    """One run of an engine, as passed to `EngineCalls.intercept`."""
 
-    numbers: tuple[int, ...]  #: of the calls that it answers, counted from 1 for each backend
-    answer: Callable[[], Sequence[Any]]  #: runs the engine; an answer for each call, in their order
+    numbers: tuple[int, ...]  #: the numbers of the calls it answers, from 1 for each backend
+    answer: Callable[[], Sequence[Any]]  #: runs the engine; returns an answer per call, in order
     #: Takes an answer and a share from 0 to 1, and returns the answer with that share of its text;
-    #: None where the backend has no such function.
+    #: None if the backend has no such function.
     cut: Callable[[Any, float], Any] | None
 
 
 class EngineCalls:
     """
-    The engine calls of one loaded model, the same object for all of its streams.
+    The engine calls of one loaded model, shared by all its streams.
 
-    A backend passes every function that runs its model through `wrap`; nothing else is needed for
-    the rules of the contract on failure, threads and limits to be tested on it::
+    A backend wraps every function that runs its model with `wrap`.  Nothing else is needed to test
+    it against the contract's rules on failure, threads and limits::
 
         def open_stream(engine, config, calls):
             transcribe = calls.wrap(partial(engine.transcribe, task=config.task))
             return partial(LocalAgreementRecognizer, transcribe, language=config.language)
 
-    An engine that answers several streams in one run goes through `wrap_batch` instead.
+    An engine that answers several streams in one run uses `wrap_batch` instead.
 
-    `intercept`, where it is not None, is called in place of each run of the engine, in the same
-    thread and with no lock held.  It may wait, raise before or after ``run.answer()``, and return
-    other answers; what it raises is a failure of the engine.  Tests alone set it, as
+    `intercept`, unless None, is called in place of each run of the engine, in the same thread and
+    with no lock held.  It may wait, raise before or after ``run.answer()``, and return other
+    answers; what it raises counts as a failure of the engine.  Only tests set it, as
     `wlk_conformance.EngineFaults` does.  It and the counters may be used from any thread.
 
-    With *is_batching* `batches` batches the calls of `wrap_batch`; otherwise it is None, and each
-    of them runs alone.
+    With *is_batching*, `batches` batches the calls of `wrap_batch`; otherwise it is None, and each
+    call runs alone.
     """
 
     def __init__(self, *, is_batching: bool = False) -> None:
@@ -90,15 +90,15 @@ class EngineCalls:
         """
         Return *function* as an engine call: counted, and intercepted if a test asks for it.
 
-        Wrap exactly what runs the model once and may fail; a wrapped function calls no other one.
-        It takes and returns what *function* does, may be called from several threads at once where
-        *function* may, and stores nothing of a stream.
+        Wrap exactly what runs the model once and can fail; a wrapped function must not call another
+        one.  The result takes and returns what *function* does, may be called from several threads
+        at once if *function* may, and stores no stream state.
 
-        *cut* takes an answer and returns it with a share of its text, as if the engine had stopped
-        early; a Hypothesis needs none.
+        *cut* takes an answer and a share from 0 to 1, and returns the answer with that share of its
+        text, as if the engine had stopped early; a Hypothesis needs none.
         """
 
-        @wraps(function, updated=())  # a callable object keeps its attributes to itself
+        @wraps(function, updated=())  # without the attributes of a callable object
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             numbers = (self._next_number(),)
             return self._run(numbers, lambda: (function(*args, **kwargs),), cut)[0]
@@ -116,8 +116,8 @@ class EngineCalls:
 
         *function* takes the arguments of several calls and returns their answers in the same order.
         It gets all calls that came while the engine was busy (see `EngineBatches`); a call that is
-        alone never waits.  It runs in the thread of any of them, one run at a time.  It must leave
-        the arguments as they are, because after a failure each call is made again alone.
+        alone never waits.  It runs in the thread of any waiting call, one run at a time.  It must
+        not change the arguments, because after a failure each call is repeated alone.
 
         Call `wrap_batch` once for each stream; for *cut* see `wrap`.
         """
@@ -166,16 +166,16 @@ class EngineBatches:
     Run an engine for all calls that wait for it, in the thread of one of them.
 
     Runs never overlap.  A call that finds the engine idle runs it for the call that has waited
-    longest and all others of that kind, until it has its own answer.
+    longest and all others of that kind, and again until it has its own answer.
 
-    Where the run of several calls raises, each of them is run again alone, so that an error reaches
+    If a run for several calls raises, each of them is run again alone, so that an error reaches
     only the call that causes it.  An exception that ends a thread, such as KeyboardInterrupt, ends
-    its own call only: the others of the batch are run again.
+    only that thread's call: the others of the batch are run again.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.arrival = threading.Condition(self._lock)  #: of a call; guards `waiting`
+        self.arrival = threading.Condition(self._lock)  #: signals a new call; guards `waiting`
         self.waiting: list[_Call] = []  #: calls without an answer, the oldest first
         self.run_count = 0  #: runs of the engine so far, failed ones included
         # Two conditions, so that an arrival does not wake every thread that waits for an answer.
@@ -183,7 +183,7 @@ class EngineBatches:
         self._is_running = False
         # The callers of the last two batches.
         self._recent: tuple[frozenset[object], frozenset[object]] = (frozenset(), frozenset())
-        self._seconds = 0.0  # of the last run
+        self._run_seconds = 0.0  # the duration of the last run
         self._batches_without_wait = 0
 
     def call(self, run: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, kind: object) -> R:
@@ -192,8 +192,8 @@ class EngineBatches:
 
         *run* takes several arguments and returns their answers in order; each stream has its own.
         """
-        # In the caller's thread and not in one of the engine: a single call costs only a lock, and
-        # an interrupt reaches it directly.
+        # In the caller's thread, not in one for the engine: a single call costs only a lock, and an
+        # interrupt reaches it directly.
         call = _Call(run, argument, kind)
         with self._lock:
             self.waiting.append(call)
@@ -205,25 +205,25 @@ class EngineBatches:
                     else:
                         self._run_oldest()
             finally:
-                if call in self.waiting:  # this thread ends here, interrupted
+                if call in self.waiting:  # this thread was interrupted
                     self.waiting.remove(call)
         if call.error is not None:
             try:
                 raise call.error
             finally:
-                del call  # the traceback has this frame, and they would keep each other
+                del call  # breaks the reference cycle of traceback and frame
         answer: R = call.result
         return answer
 
     def gather(self) -> None:
-        """Wait for the callers of the last two batches, with `arrival` held."""
-        # Streams of one batch come back one after the other, and the first would run alone.  The
+        """Wait for the callers of the last two batches to call again, with `arrival` held."""
+        # The streams of a batch call again one after the other, and the first would run alone.  The
         # only stream of a backend never waits.
         expected = len(self._recent[0] | self._recent[1])
         if self._batches_without_wait:
             self._batches_without_wait -= 1
         elif not self.arrival.wait_for(
-            lambda: len(self.waiting) >= expected, WAIT_SHARE * self._seconds
+            lambda: len(self.waiting) >= expected, WAIT_SHARE * self._run_seconds
         ):
             self._batches_without_wait = BATCHES_WITHOUT_WAIT
 
@@ -241,7 +241,7 @@ class EngineBatches:
                 self._answer(batch)
             finally:
                 self._lock.acquire()
-                self._seconds = perf_counter() - began
+                self._run_seconds = perf_counter() - began
         finally:
             self._is_running = False
             self.waiting = [call for call in self.waiting if not call.is_answered]
@@ -253,15 +253,15 @@ class EngineBatches:
             results = batch[0].run([call.argument for call in batch])
             if len(results) != len(batch):
                 raise RuntimeError(  # noqa: TRY301 -- treated as an error of the engine
-                    f"expected {len(batch)} answers of the engine, one for each call of the batch, "
+                    f"expected {len(batch)} answers from the engine, one per call of the batch, "
                     f"got {len(results)}"
                 )
         except Exception as error:  # noqa: BLE001 -- raised again by the call that causes it
             if len(batch) == 1:
                 batch[0].error, batch[0].is_answered = error, True
                 return
-            # So the engine need not report which call failed, and where memory suffices for one
-            # stream only, a batch costs time but no stream.
+            # So the engine need not report which call failed; and if memory suffices for only one
+            # call, a batch costs time but breaks no stream.
             for call in batch:
                 self._answer([call])
             return

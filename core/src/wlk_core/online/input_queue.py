@@ -1,4 +1,4 @@
-"""The entrance of a stream and of a session: audio and what lies between, in order."""
+"""The input queue of a stream or session: audio, silences, commands and marks, in order."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_PIECE = 60 * SAMPLE_RATE  # the longest audio that a session gives to a model at once
-_ROUNDING = 1e-6  # seconds: callers sum their own times in floating point
+_ROUNDING = 1e-6  # seconds of error, because callers add up their times in floating point
 
 
 class Command(Enum):
-    """What a session is asked for between its audio."""
+    """A request to a session, at a position in its audio."""
 
     COMMIT = "commit"
     END = "end"
 
 
 Item: TypeAlias = ValidAudio | Fraction | Command | str
-"""Audio, a silence in seconds, a request, or the name of a mark in a session."""
+"""Audio, a silence in seconds, a command, or the name of a mark in a session."""
 
 
 class InputQueue:
     """
-    What was put in and not taken yet, and the clock of all of it; never waits for the model.
+    Input that was put in and not yet taken, and the stream clock; never waits for the model.
 
-    Audio is validated and copied here, once: what comes from another queue is neither.  Any thread
-    may put; one thread at a time takes.  A silence is a boundary: the audio after it belongs to the
-    next utterance.  `refusal` is the message for what comes after `shut`.
+    Audio is validated and copied only once, even if it passes through two queues.  Any thread may
+    put; one thread at a time may take.  A silence is a boundary: the audio after it belongs to the
+    next utterance.  `refusal` is the error message for input after `shut`.
     """
 
     def __init__(self, refusal: str) -> None:
@@ -56,7 +56,7 @@ class InputQueue:
         # silences are exact fractions, and their sum is rounded once, when it is read.
         self._silence = Fraction()  # seconds of all silences put in
         self.commands = 0  #: commands that wait to be taken
-        self.is_shut = False  #: whether everything is refused
+        self.is_shut = False  #: whether all input is refused
 
     @property
     def has_items(self) -> bool:
@@ -72,7 +72,7 @@ class InputQueue:
         """Append a copy of *audio*; a gap before it becomes a silence."""
         audio = valid_copy(audio)
         seconds = len(audio) / SAMPLE_RATE
-        with self._open():
+        with self._accepting():
             gap = 0.0 if end_time is None else self._gap_before(seconds, end_time)
             if gap > 0:
                 self._silence += Fraction(gap)
@@ -82,14 +82,14 @@ class InputQueue:
                 self._append(audio)
 
     def put_silence(self, seconds: float | Fraction, *, in_samples: bool = False) -> None:
-        """Append a silence of exactly *seconds*, or of so many whole samples, if it is not 0."""
+        """Append a silence of *seconds*, exact or rounded to whole samples; 0 appends nothing."""
         number = real_number(seconds)
         if number is None or not 0 <= number <= MAX_STREAM_SECONDS:
             raise ClockError(
                 f"expected a silence of 0 to {MAX_STREAM_SECONDS:.0f} s (ten years), "
                 f"got {shown(seconds)}"
             )
-        with self._open():
+        with self._accepting():
             exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
             if in_samples:
                 exact = Fraction(round(exact * SAMPLE_RATE), SAMPLE_RATE)
@@ -98,24 +98,24 @@ class InputQueue:
                 self._append(exact)
 
     def put(self, item: Command | str) -> None:
-        """Append a request or the name of a mark."""
-        with self._open():
+        """Append a command or the name of a mark."""
+        with self._accepting():
             self.commands += isinstance(item, Command)
             self._append(item)
 
     def shut(self, *, is_shut: bool = True) -> None:
-        """Refuse everything from now on, or accept it again after a finish that failed."""
+        """Refuse all input from now on, or accept it again after a failed finish."""
         with self._lock:
             self.is_shut = is_shut
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop everything that waits."""
         with self._lock:
             self._items.clear()
             self.taken, self.taken_end, self.commands = self.samples, self.end, 0
 
     def take(self) -> Item | None:
-        """Return the next item, None where nothing waits."""
+        """Remove and return the next item; None if nothing waits."""
         with self._lock:
             if not self._items:
                 return None
@@ -126,18 +126,18 @@ class InputQueue:
 
     @property
     def next(self) -> Item | None:
-        """The item that `take` would return, None where nothing waits."""
+        """The item that `take` would return; None if nothing waits."""
         return self._items[0][0] if self._items else None
 
     @contextmanager
-    def _open(self) -> Iterator[None]:
+    def _accepting(self) -> Iterator[None]:
         with self._lock:
             if self.is_shut:
                 raise StreamClosed(self._refusal)
             yield
 
     def _append(self, item: Item) -> None:
-        # The quotient of two integers is rounded correctly.
+        # A quotient of two integers is rounded correctly.
         silence = self._silence
         whole = silence.numerator * SAMPLE_RATE + self.samples * silence.denominator
         self.end = whole / (silence.denominator * SAMPLE_RATE)

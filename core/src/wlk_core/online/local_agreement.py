@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from wlk_core.online.recognizer import Hypothesis
 
 
-BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
-NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has no audio of its own
+BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: over half of a short word
+NO_ROOM_SECONDS = 0.05  # the longest that an alignment makes a word without audio of its own
 LONG_WORD = 0.8  # seconds; the end of a longer word may lie in the pause after it
 
 
 class Transcriber(Protocol):
-    """An engine call: audio in, timed words out; all that a LocalAgreement backend provides."""
+    """An engine call: audio in, timed words out; all that LocalAgreement needs of a backend."""
 
     def __call__(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None
@@ -45,7 +45,7 @@ class Transcriber(Protocol):
 
         Args:
             audio: read-only, valid during the call.
-            prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
+            prompt: the text before the audio, possibly ""; at most PROMPT_CHARACTERS long.
             language: a code, or None to detect it.
 
         Raises:
@@ -59,14 +59,14 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
     """
     Re-transcribe a growing window every `tick_seconds` and commit what two hypotheses agree on.
 
-    Once it is longer than `buffer_seconds` it is cut after a committed word that `kept_seconds` of
-    audio follow, and the engine never gets more than `max_seconds` of audio.
+    A window longer than `buffer_seconds` is cut after a committed word that is followed by at least
+    `kept_seconds` of audio.  The engine never gets more than `max_seconds` of audio.
     """
 
     _prefix_is_forced = False
 
     def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., Hypothesis]:
-        del is_last  # an engine that knows no policy transcribes all alike
+        del is_last  # the engine transcribes every window alike
         return partial(self._decode, self._audio.view(self._audio.start, stop))
 
     def _new_words(self, words: Sequence[Word], stop: int) -> tuple[Word, ...]:
@@ -87,7 +87,7 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
 
 def count_agreed(before: Sequence[Word], words: Sequence[Word]) -> int:
     """Return how many of *words* are final: the longest common prefix of two hypotheses."""
-    # By their letters, because a comma or capital that comes and goes must not delay a word.
+    # Only letters are compared: a comma or capital that comes and goes must not delay a word.
     pairs = zip(before, words, strict=False)
     return sum(takewhile(bool, (letters(old.text) == letters(new.text) for old, new in pairs)))
 
@@ -98,20 +98,20 @@ def split_overlap(
     """
     Split a hypothesis into the words committed before and the new ones.
 
-    *committed* are the committed words whose audio it was decoded from, and *committed_end* is
-    where the last word committed so far ends.
+    *committed* are the committed words in the audio it was decoded from; *committed_end* is where
+    the last committed word ends.
     """
     # The audio of the last commits is often still in the window.  Text alone never removes a word,
     # so words that a speaker repeats survive.
     last = committed[-1] if committed else None
     if last is not None:
         committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
-    # Time separates old words from new ones, whose middle does not lie before `committed_end`.
+    # Time separates the old words from the new: the middle of a new one is not before the end.
     middles = enumerate(word.middle for word in words)
     cut = next((index for index, middle in middles if middle >= committed_end), len(words))
     # Times move a little from one hypothesis to the next, and an end may reach into the pause after
-    # its word.  So the boundary moves by a word if a word next to it has the letters and about the
-    # time of the last committed word; then that is the last old word.
+    # its word.  So the boundary moves by one word if a word next to it has the letters and roughly
+    # the time of the last committed word, which makes it the last old word.
     if last is not None:
         candidates = [
             (_distance(words[index - 1], last), index)
@@ -126,10 +126,10 @@ def split_overlap(
 def without_fillers(
     words: Sequence[Word], before: Word | None, *, limit: float
 ) -> tuple[Word, ...]:
-    """Return *words*, which follow *before*, without those that fill a pause with the last one."""
-    # Engines repeat a word in the pause after it, which then aligns to almost no audio; a word that
-    # a speaker repeats has some.  Near the limit of the audio, and from an engine without ends of
-    # words, a length says nothing.
+    """Return *words*, which follow *before*, without repetitions that only fill a pause."""
+    # Engines repeat a word in the pause after it.  The repetition aligns to almost no audio, unlike
+    # a word that the speaker repeats.  Near the limit of the audio, and from an engine that reports
+    # no ends of words, a short duration says nothing.
     kept: list[Word] = []
     for word in words:
         is_filler = (
@@ -157,7 +157,7 @@ def _distance(word: Word, other: Word) -> float:
 def letters(text: str) -> str:
     """Return the letters and digits of *text*, case folded; all of it if there are none."""
     stripped = text.strip()
-    if stripped.isascii() and stripped.isalnum():  # as most words are
+    if stripped.isascii() and stripped.isalnum():  # true of most words
         return stripped.lower()
     kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
     return kept.casefold() or stripped

@@ -1,4 +1,4 @@
-"""Long-form transcription of recordings: one engine call for each window, no audio decoded live."""
+"""Long-form transcription of recordings, with one engine call for each long window."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from wlk_core.online.local_agreement import Transcriber
 
-CUT_SHARE = 2 / 3  # of a window, after which it is cut at the widest pause
-COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window, which is complete then
-UNDECODED_SECONDS = 3.0  # after the last word of an utterance, longer than a gate leaves silence
+CUT_SHARE = 2 / 3  # of a window; the cut is at the widest pause after it
+COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window, if that word is complete
+UNDECODED_SECONDS = 3.0  # without text at the end of an utterance; a gate leaves less silence
 MIN_ADVANCE = round(0.2 * SAMPLE_RATE)  # per call, as with the smallest tick of a live policy
 
 
@@ -47,9 +47,9 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         super().__init__(language=language, prompt=prompt)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Transcribe a full window, or what is left of a complete utterance."""
+        """Transcribe a full window, or the rest of a complete utterance."""
         audio = self._audio
-        # A window that is just full waits: it is the last one where the utterance ends with it.
+        # A window that is exactly full waits: if the utterance ends there, it is the last one.
         is_full = len(audio) > self._max_samples
         if not is_full and not (is_last and len(audio)):
             return None
@@ -66,8 +66,8 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         shifted = [word.shifted(start) for word in answer.words]
         words = words_in_order(shifted, floor=start, limit=end)
         words = [word for word in words if word.middle >= self._overlap_end]
-        may_go_on = bool(words) and end - words[-1].end >= UNDECODED_SECONDS
-        count, cut = self._cut(words, stop) if is_full or may_go_on else (len(words), stop)
+        has_rest = bool(words) and end - words[-1].end >= UNDECODED_SECONDS
+        count, cut = self._cut(words, stop) if is_full or has_rest else (len(words), stop)
         committed = tuple(words[:count])
         self.work += answer.work
         self.hypothesis = tuple(words[count:])
@@ -80,9 +80,9 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
 
     def _cut(self, words: Sequence[Word], stop: int) -> tuple[int, int]:
         """Return how many of *words* are final, and the first sample of the next window."""
-        # That is in the widest pause of the last part of the window.  An engine that ended its text
-        # early has not emitted what follows, and of audio without words the end may begin one: both
-        # are decoded again.
+        # The cut is in the widest pause of the last part of the window.  Audio after the last word
+        # is decoded again, because an engine that ended its text early has not decoded it; so is
+        # the end of audio without words, because a word may begin there.
         earliest = (self._audio.start * (1 - CUT_SHARE) + stop * CUT_SHARE) / SAMPLE_RATE
         if not words:
             return 0, self._audio.quietest_sample(earliest, stop / SAMPLE_RATE)
@@ -91,27 +91,28 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
             for count, (before, after) in enumerate(pairwise(words), 1)
             if after.start >= earliest
         ]
-        rest = stop / SAMPLE_RATE - words[-1].end
-        if rest >= COMPLETE_SECONDS:
-            pauses.append((rest, len(words)))
+        last_pause = stop / SAMPLE_RATE - words[-1].end
+        if last_pause >= COMPLETE_SECONDS:
+            pauses.append((last_pause, len(words)))
         if not pauses and len(words) == 1:
             start = words[0].start
             if start < earliest:
                 return 1, stop
-            # The end of the window may cut the word, so the next one begins in front of it.
+            # The end of the window may cut the word, so the next window begins before the word.
             begin = start - 1.5 * SEARCH_SECONDS
             return 0, self._audio.quietest_sample(begin, start - SEARCH_SECONDS / 2)
-        # A word that is longer than the last part is an alignment error: the cut is before it.
+        # A word longer than the last part is an alignment error, and the cut is before it.
         _, count = max(pauses, default=(0.0, len(words) - 1))
         last, upcoming = words[count - 1], words[count:]
         following = upcoming[0].start if upcoming else last.end + SEARCH_SECONDS
         begin = max(last.middle, min(last.end, following) - SEARCH_SECONDS)
         cut = self._audio.quietest_sample(begin, following - SEARCH_SECONDS / 2)
         cut = min(stop, max(cut, self._audio.start + MIN_ADVANCE))
-        # The cut may lie in the last word, whose rest is not a word.  A word that follows is known
-        # by its middle, which is nearer to it than to the rest.
-        rest = (cut / SAMPLE_RATE + max(cut / SAMPLE_RATE, last.end)) / 2
-        self._overlap_end = rest
+        # The cut may lie in the last word, whose remainder is not a word.  The boundary lies
+        # between the middle of the remainder and the middle of the next word.
+        remainder = (cut / SAMPLE_RATE + max(cut / SAMPLE_RATE, last.end)) / 2
+        self._overlap_end = remainder
         if upcoming:
-            self._overlap_end = min(rest + REMAINDER_SECONDS, (rest + upcoming[0].middle) / 2)
+            between = (remainder + upcoming[0].middle) / 2
+            self._overlap_end = min(remainder + REMAINDER_SECONDS, between)
         return count, cut

@@ -1,4 +1,4 @@
-"""What decodes the utterances of a stream step by step, and in which language."""
+"""The recognizer protocol: decode an utterance step by step, in a forced or detected language."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from wlk_core.streaming.words import AlignedWord, Word
 
 
-# Whisper base, 24 utterances in five languages and 60 starts of English: on the first second of
-# other languages it reports English with up to 0.77; from 1.5 s on a language with 0.6 was right.
+# Measured with Whisper base on 24 utterances in five languages and 60 starts of English: on the
+# first second of other languages it reports English with a probability of up to 0.77; from 1.5 s
+# on, a language with 0.6 was right.
 CERTAIN_PROBABILITY = 0.9
 LIKELY_PROBABILITY = 0.6
 LIKELY_SECONDS = 1.5
-LATEST_SECONDS = 3.0  # of speech, after which words wait no longer
+LATEST_SECONDS = 3.0  # of speech, after which words no longer wait
 
 H = TypeVar("H", bound="Hypothesis")
 
@@ -33,7 +34,7 @@ class Hypothesis:
 
     words: tuple[Word, ...] = ()
     language: str | None = None
-    #: From 0 to 1, where the call detected the language; None where that is unknown.
+    #: From 0 to 1 if the call detected the language; None if unknown.
     language_probability: float | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
@@ -47,11 +48,11 @@ class AlignedHypothesis(Hypothesis):
 
 @attrs.frozen(kw_only=True)
 class Step:
-    """What one step of a recognizer decided."""
+    """The result of one step of a recognizer."""
 
     committed: tuple[Word, ...] = ()  #: final words, in seconds of the utterance
     consumed_samples: int  #: samples of the utterance that the model has processed by now
-    #: Words that the engine put outside its audio (`Word.is_outside`) and that were moved into it.
+    #: Words that the engine timed outside its audio (`Word.is_outside`); they were moved into it.
     misplaced_words: int = 0
 
 
@@ -63,13 +64,13 @@ class Recognizer(Protocol):
     thread at a time.  Times and sample numbers count from the start of the utterance.  What
     outlives an utterance (a prompt, a detected language) stays with the recognizer.
 
-    Only `step` runs the model, and only `step` may fail.  It must leave everything as it was when
-    it raises, because the stream counts the failure and the next call repeats the step.
+    Only `step` runs the model, and only `step` may fail.  If it raises, it must leave everything as
+    it was, because the stream counts the failure and the next call repeats the step.
     """
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """Words of the utterance that are not final, none before the last committed end."""
+        """Non-final words of the utterance, none of them before the last committed end."""
         ...
 
     @property
@@ -79,7 +80,7 @@ class Recognizer(Protocol):
 
     @property
     def work(self) -> WorkCounters:
-        """The engine's work since this recognizer was made."""
+        """The engine's work since this recognizer was created."""
         ...
 
     @property
@@ -93,11 +94,11 @@ class Recognizer(Protocol):
 
     def step(self, *, is_last: bool) -> Step | None:
         """
-        Do one bounded piece of work, or return None where there is nothing to do.
+        Do one bounded piece of work, or return None if there is nothing to do.
 
-        Where the work happens depends on the samples of the utterance alone, never on how they
-        were fed.  So a policy ticks on its own grid.  With `is_last` the utterance is complete, and
-        the steps up to the first None consume and commit all of it.
+        Steps end at samples of the utterance that do not depend on how its audio was fed, so a
+        policy ticks on its own grid.  With `is_last` the utterance is complete, and the steps up to
+        the first None consume and commit all of it.
         """
         ...
 
@@ -117,16 +118,16 @@ class Recognizer(Protocol):
 @attrs.frozen(kw_only=True)
 class StreamLanguage:
     """
-    What is known of the language; never changed in place, so that a failed step can be repeated.
+    What is known of the language; immutable, so that a failed step can be repeated.
 
-    An engine that reports probabilities detects anew in each utterance, and no word is final before
-    the language is: one that is wrong would write the first words in another language.  With other
-    engines the language of the first committed words stays for the whole stream.
+    An engine that reports probabilities detects the language of each utterance, and no word is
+    final before the language is: a wrong one would put the first words into another language.  With
+    other engines the language of the first committed words is kept for the whole stream.
     """
 
     code: str | None = None  #: forced or detected; None while unknown
     is_settled: bool = False  #: engine calls are forced to `code`
-    is_detected_again: bool = False  #: in the next utterance
+    is_detected_again: bool = False  #: the next utterance is detected anew
 
     @property
     def holds_words(self) -> bool:
@@ -134,7 +135,7 @@ class StreamLanguage:
         return self.is_detected_again and not self.is_settled
 
     def is_change(self, before: StreamLanguage) -> bool:
-        """Return whether the text so far is in another language."""
+        """Return whether the text so far is in another language, that of *before*."""
         return before.code not in (None, self.code)
 
     def next_utterance(self) -> StreamLanguage:
@@ -155,7 +156,7 @@ class StreamLanguage:
         speech_seconds: Callable[[H], float],
         is_last: bool,
     ) -> tuple[H, StreamLanguage]:
-        """Make the engine call in the language, or detect it; return what is known then too."""
+        """Return the engine's answer, in the settled language if any, and what is known then."""
         hypothesis = call(prompt=prompt, language=self.code if self.is_settled else None)
         probability = hypothesis.language_probability
         if self.is_settled or probability is None or not hypothesis.words:
@@ -168,8 +169,8 @@ class StreamLanguage:
             code = self.code or hypothesis.language
         else:
             return hypothesis, attrs.evolve(self, is_detected_again=True)
-        # The answer is of no use where the call detected another language than the one that is
-        # settled now, or where the language changes: the prompt is text of the language before.
+        # The answer is useless if the call detected another language than the one now settled, or
+        # if the language changes, because the prompt was in the previous language.
         settled = StreamLanguage(code=code, is_settled=True, is_detected_again=True)
         if settled.is_change(self) or code != hypothesis.language:
             again = call(prompt="" if settled.is_change(self) else prompt, language=code)

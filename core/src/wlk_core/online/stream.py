@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
-STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
+STEPS_PER_CALL = 4  # the most steps of one process_iter, so that a call is short; see has_backlog
 
 
 class OnlineStream:
     """
-    An online processor made of a recognizer: everything that is the same for every backend.
+    An online processor around a recognizer: everything that is the same for every backend.
 
     The stream keeps the clock, feeds the recognizer utterance by utterance and turns its words
     into tokens.  A failed call changes nothing, and a call that overlaps another one is refused.
@@ -64,11 +64,11 @@ class OnlineStream:
         self._input = InputQueue("the stream is being finished; no more audio can be inserted")
         self._transcript = TranscriptBuilder()
         self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
-        self._decoded: Step | None = None  # whose words are not committed yet
+        self._decoded: Step | None = None  # a step whose words are not committed yet
         self._hypothesis = Transcript()
         self._utterance_start = 0.0  # stream time of the utterance's first sample
-        self._utterance_samples = 0  # samples of this utterance that the recognizer was fed
-        self._fed_time = 0.0  # stream time of the end of what the recognizer was fed
+        self._utterance_samples = 0  # samples of this utterance fed to the recognizer
+        self._fed_time = 0.0  # stream time up to which the recognizer was fed
         self._processed_time = 0.0  # stream time up to which the model has consumed the audio
         self._may_have_steps = False  # the recognizer was fed audio and may have steps to run
         self._is_finished = False
@@ -76,7 +76,7 @@ class OnlineStream:
         self._cause: BaseException | None = None
         self._busy_seconds = 0.0
         self._misplaced_words = 0
-        self._account()
+        self._update_stats()
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
@@ -91,8 +91,8 @@ class OnlineStream:
 
     def skip_ticks(self, *, is_skipping: bool) -> None:
         """Decode only at the latest tick that is due, while `is_skipping`.  Reset ends it."""
-        # The latest tick decodes the audio of the others too.  So no word is lost, but words may be
-        # committed later or with other text, and the result depends on when audio came.
+        # The latest tick decodes the audio of the skipped ones too, so no word is lost.  But words
+        # may be committed later or differ, and the result depends on when audio arrived.
         if isinstance(self._recognizer, WindowedRecognizer):
             self._recognizer.skips_ticks = is_skipping
 
@@ -138,8 +138,8 @@ class OnlineStream:
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
-        given: Any = change
-        start = real_number(given.start) if isinstance(given, ChangeSpeaker) else None
+        value: Any = change  # not checked yet
+        start = real_number(value.start) if isinstance(value, ChangeSpeaker) else None
         if start is None or not 0 <= start < math.inf:
             raise ClockError(f"a turn starts at a stream time of 0 s or more, got {shown(change)}")
         change = attrs.evolve(change, start=start)
@@ -156,7 +156,7 @@ class OnlineStream:
         """Commit everything and end the stream; see OnlineProcessor."""
         with self._exclusive_call(may_be_finished=True):
             if not self._is_finished:
-                # First, so that audio which another thread inserts meanwhile is refused, not lost.
+                # First, so that audio inserted meanwhile by another thread is refused, not lost.
                 self._input.shut()
                 try:
                     self._advance(is_last=True)
@@ -177,12 +177,12 @@ class OnlineStream:
             self._begin(recognizer)
 
     def _advance(self, *, is_last: bool) -> None:
-        """Run a few steps, passing from utterance to utterance; with `is_last` all of them."""
+        """Run a few steps, across utterances if there are silences; with `is_last`, all steps."""
         steps = math.inf if is_last else STEPS_PER_CALL
-        # Audio that comes meanwhile is for the next call, or a flush might never end.
-        until = self._input.samples
+        # Audio that comes meanwhile is for the next call; otherwise a flush might never end.
+        stop = self._input.samples
         while not self._is_closing:
-            self._feed_audio(until)
+            self._feed_audio(stop)
             if steps == 0 and self._utterance_samples:
                 return
             is_silence = isinstance(self._input.next, Fraction)
@@ -198,10 +198,10 @@ class OnlineStream:
                 return
             self._pass_silences()
 
-    def _feed_audio(self, until: int) -> None:
-        while self._input.taken < until and isinstance(audio := self._input.next, ValidAudio):
+    def _feed_audio(self, stop: int) -> None:
+        while self._input.taken < stop and isinstance(audio := self._input.next, ValidAudio):
             self._recognizer.feed(audio)
-            # Now, and not after the loop: an interrupt may come after some pieces were fed.
+            # Inside the loop, because an interrupt may come after some pieces were fed.
             self._utterance_samples += len(audio)
             self._may_have_steps = True
             self._input.take()
@@ -210,14 +210,14 @@ class OnlineStream:
     def _step(self, *, is_last: bool) -> Step | None:
         began = perf_counter()
         try:
-            # The recognizer has moved on: its words are kept until they are committed, so that an
-            # interrupt in between loses none.
+            # The recognizer does not repeat a step that succeeded, so its words are kept until they
+            # are committed: an interrupt in between loses none.
             step = self._decoded = self._decoded or self._recognizer.step(is_last=is_last)
         except Exception as error:
             raise self._failure(error) from error
         finally:
             self._busy_seconds += perf_counter() - began
-        self._account()
+        self._update_stats()
         if step is None:
             return None
         self._failures, self._cause = 0, None
@@ -229,8 +229,8 @@ class OnlineStream:
         misplaced = step.misplaced_words + sum(word.is_outside(length) for word in step.committed)
         if misplaced and not self._misplaced_words:
             _LOGGER.warning(
-                "the engine put %d words outside the audio it was called with; they are moved into "
-                "it; times are seconds from the first sample of a call",
+                "the engine timed %d words outside their audio, and they were moved into it; times "
+                "must be seconds from the first sample of a call",
                 misplaced,
             )
         self._misplaced_words += misplaced
@@ -245,7 +245,7 @@ class OnlineStream:
         self._hypothesis = Transcript()
         self._may_have_steps = False
         self._start_utterance()
-        self._account()
+        self._update_stats()
 
     def _pass_silences(self) -> None:
         while isinstance(self._input.next, Fraction):
@@ -262,10 +262,10 @@ class OnlineStream:
         self._committed.clear()
         return Emission(committed, self._processed_time, self._transcript.stable)
 
-    def _account(self) -> None:
+    def _update_stats(self) -> None:
         self._work = self._recognizer.work
         held = self._recognizer.state_bytes
-        # Text is counted at its bound, so that the figure is flat from the start.
+        # The kept text is counted at its maximum, so that `state_bytes` does not grow with it.
         self._held_bytes = None if held is None else held + PROMPT_TAIL_CHARACTERS
 
     def _failure(self, error: Exception) -> BackendError:
@@ -314,13 +314,13 @@ class OnlineStream:
             yield
         finally:
             self._exclusive.release()
-            # After the lock is free: a `close` that came between found it taken and left.
+            # After the release, because a `close` meanwhile found the lock taken and returned.
             if self._is_closing:
                 self._release_if_idle()
 
     def _release_if_idle(self) -> None:
         if not self._exclusive.acquire(blocking=False):
-            return  # the call that runs will do it
+            return  # the running call releases at its end
         try:
             if not self._is_released:
                 self._is_released = True

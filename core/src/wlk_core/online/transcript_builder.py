@@ -1,4 +1,4 @@
-"""The committed text of a stream: words of an utterance become tokens of the stream."""
+"""Turn the words of utterances into tokens of the stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ChangeSpeaker
 
 PROMPT_TAIL_CHARACTERS = 400  # of the transcript, kept as prompt for the next utterance
-LATEST_START = 0.02  # seconds before the end of the audio by which every word has begun
+LATEST_START = 0.02  # seconds before the end of the audio; no word begins later
 
 
 @attrs.frozen
@@ -32,8 +32,8 @@ class TranscriptBuilder:
     """
     Turn committed words into tokens: spacing, order of times and speakers.
 
-    Times keep the contract although models jitter: starts never go back, no token starts before the
-    last committed end or before `stable`, and none leaves its utterance.
+    Times satisfy the contract even if a model's times jitter: starts never go back, no token starts
+    before the last committed end or before `stable`, and none leaves its utterance.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class TranscriptBuilder:
 
     def commit(self, words: Sequence[Word], utterance: Utterance) -> list[ASRToken]:
         """Return *words*, timed in their utterance, as the next tokens of the stream."""
-        # A word may be invalid, and then nothing may have changed.
+        # Nothing is changed before the end, because a word may be invalid.
         tokens: list[ASRToken] = []
         tail, stable, is_first = self.prompt_tail, self.stable, self._is_first
         for word in words:
@@ -80,9 +80,9 @@ class TranscriptBuilder:
     def _token(
         self, word: Word, utterance: Utterance, floor: float, *, tail: str | None
     ) -> ASRToken:
-        # No earlier than *floor*, and joined to *tail*: only where two utterances meet is a join
-        # put between them, which suits the script.
-        # A word that a model places into its padding would begin with audio that is still to come.
+        # *tail* is None except for the first word of an utterance: only between two utterances is a
+        # space added, if the script wants one.
+        # A word that a model places in its padding would begin in audio that is still to come.
         latest = max(utterance.origin, utterance.end - LATEST_START)
         start = max(floor, min(utterance.origin + word.start, latest))
         end = max(start, min(utterance.origin + word.end, utterance.end))

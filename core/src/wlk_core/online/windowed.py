@@ -1,4 +1,4 @@
-"""What LocalAgreement and AlignAtt share: a bounded window of audio, decoded anew at each tick."""
+"""What LocalAgreement and AlignAtt share: decoding a bounded window of audio anew at each tick."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ D = TypeVar("D")
 
 
 class UtteranceRecognizer(Generic[W]):
-    """The audio, text and language of an utterance, which all recognizers of windows hold."""
+    """The audio, text and language of an utterance, for all recognizers that decode windows."""
 
     hypothesis: tuple[W, ...]  #: words of the newest hypothesis that are not final
-    work: WorkCounters  #: the engine's work, added up
-    _prefix: tuple[W, ...] = ()  # committed words whose audio is held
+    work: WorkCounters  #: the total work of the engine
+    _prefix: tuple[W, ...] = ()  # committed words whose audio is still held
 
     def __init__(self, *, language: str | None, prompt: str) -> None:
         self._language = StreamLanguage(code=language, is_settled=language is not None)
@@ -44,7 +44,7 @@ class UtteranceRecognizer(Generic[W]):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of audio and text held, the prompt at its bound."""
+        """Bytes of audio and text held, with the prompt at its maximum."""
         text = sum(len(word.text) for word in (*self._prefix, *self.hypothesis))
         return self._audio.nbytes + PROMPT_CHARACTERS + text
 
@@ -69,22 +69,22 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
     """
     Decode a bounded window of audio every `tick_seconds`; commit what a policy finds final.
 
-    The window holds the newest audio, the committed words whose audio that is (`_prefix`), and the
-    end of the text before it (`_prompt`).  Once it is longer than `buffer_seconds` it is cut after
-    a committed word, at the quietest place next to the word boundary; the words before the cut
-    become prompt.  `kept_seconds` of audio at least stay, because some models need more context
-    than the words to come.  Of audio in which two hypotheses in a row contain no new word, only the
-    last QUIET_SECONDS are kept.
+    The window holds the newest audio, the committed words in that audio (`_prefix`), and the end of
+    the text before it (`_prompt`).  Once it is longer than `buffer_seconds` it is cut after a
+    committed word, at the quietest place next to the word boundary; the words before the cut become
+    prompt.  At least `kept_seconds` of audio stay, because some models need more context than the
+    words to come.  If two hypotheses in a row contain no new word, only the last QUIET_SECONDS of
+    the audio are kept.
 
     A window about to outgrow `max_seconds`, the engine's limit, is cut in any case.  Words in its
     older half are then committed as they are, because they have been decoded many times.
 
     The policies differ in how they call the engine, which words of its answer are new, and how many
-    of those are final.  Times count in seconds of the utterance.
+    of those are final.  Times are in seconds from the start of the utterance.
     """
 
-    # Engines differ in what they do with the prefix, and so does the boundary between old and new
-    # words; see _commit_boundary and _cut_boundary.
+    # Whether the engine is forced to begin with the prefix; otherwise it transcribes it again.  The
+    # boundary between old and new words depends on it: see _commit_boundary and _cut_boundary.
     _prefix_is_forced: ClassVar[bool]
 
     def __init__(
@@ -103,7 +103,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
         self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
         self._kept_seconds = kept_seconds
-        # After a forced cut there is room for another tick.
+        # Less a tick, so that there is room for one after a forced cut.
         self._max_samples = round(max_seconds * SAMPLE_RATE) - self._tick
         # A forced cut lies in the older half, where a multiple of cut_samples has to exist.
         if not 0 < cut_samples <= self._max_samples // 2:
@@ -111,7 +111,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
                 f"expected cuts at 1 to {self._max_samples // 2} samples, half of {max_seconds:g} "
                 f"s less a tick of {tick_seconds:g} s, got {cut_samples}"
             )
-        # Engines that keep state between calls can be cut between their blocks of audio only.
+        # The state that some engines keep between calls can be cut only between blocks of audio.
         self._cut_samples = cut_samples
         self.skips_ticks = False  #: whether only the latest tick that is due is decoded
         super().__init__(language=language, prompt=prompt)
@@ -130,7 +130,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
             return self._decode_to(self._audio.end, is_last=True)
         if not self.hypothesis:
             return None
-        # The utterance ends on a tick, which has decoded all of it: another call would be wasted.
+        # The utterance ends on a tick, which decoded all of it: another call would be wasted.
         committed, self.hypothesis = self.hypothesis, ()
         self._language = self._language.committed(self._detected)
         return Step(committed=committed, consumed_samples=self._processed)
@@ -139,14 +139,14 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
         super().end_utterance(committed_text)
         self._prefix = ()
-        self._last_word: W | None = None  # committed in this utterance
+        self._last_word: W | None = None  # the last committed in this utterance
         self._processed = 0  # number of the first sample that no step has decoded
-        self._dropped_end = 0.0  # seconds; where the last word ends that became prompt
+        self._dropped_end = 0.0  # seconds; the end of the last word that became prompt
         self._was_quiet = False  # the last hypothesis contained no new word
         self._detected: str | None = None  # the language of the hypothesis
 
     def _decode_to(self, stop: int, *, is_last: bool) -> Step:
-        # Nothing changes before the answer was read, so that a failed step can be repeated.
+        # Nothing changes until the answer has been read, so that a failed step can be repeated.
         seconds, end = (stop - self._audio.start) / SAMPLE_RATE, stop / SAMPLE_RATE
         answer, language = self._language.decode(
             self._engine_call(stop, is_last=is_last),
@@ -160,8 +160,8 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         elif language.holds_words:
             count = 0
         else:
-            # Audio after the window may add to its last word: two hypotheses can agree on what a
-            # model makes of the first half of one, and attention stays within that half.
+            # Later audio may continue the last word: two hypotheses can agree on what a model makes
+            # of the first half of a word, and attention stays within that half.
             may_continue = fresh and end - fresh[-1].end < CONTINUATION_SECONDS
             count = self._count_final(fresh[:-1] if may_continue else fresh, stop)
         outside = sum(word.is_outside(seconds) for word in answer.words)
@@ -183,7 +183,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
 
     @abstractmethod
     def _new_words(self, words: Sequence[W], stop: int) -> tuple[W, ...]:
-        """Return the words of an answer, which counts from the window, that are not committed."""
+        """Return the uncommitted words of an answer, whose times count from the window's start."""
         # May raise before it changes any state, but not after.
 
     @abstractmethod
@@ -197,7 +197,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
             self._overlap_end = max(self._overlap_end, self._commit_boundary(words[-1]))
 
     def _bound(self, upcoming: Sequence[W], *, is_quiet: bool) -> int:
-        """Cut the window; return how many of *upcoming* had to be committed for it."""
+        """Cut the window if it is too long; return how many of *upcoming* it had to commit."""
         was_quiet, self._was_quiet = self._was_quiet, is_quiet
         if is_quiet and was_quiet:
             self._trim(self._cut_in_silence(), upcoming)
@@ -210,7 +210,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self._extend_prefix(upcoming[:count])
         upcoming = upcoming[count:]
         after_prefix = self._cut_after_prefix(upcoming) if self._prefix else 0
-        # Up to the next word the engine has recognised nothing more.
+        # A cut up to the next word is safe, because the engine recognised nothing before it.
         following = upcoming[0].start if upcoming else half
         self._trim(max(after_prefix, self._forced_cut(following)), upcoming)
         return count
@@ -219,18 +219,18 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         cut = self._processed - round(QUIET_SECONDS * SAMPLE_RATE)
         if self._prefix_is_forced:
             return cut
-        # A committed word there is kept whole: an engine that transcribes all of the window could
-        # take its rest for a word.
+        # A committed word at the cut is kept whole: an engine that transcribes the whole window
+        # could take the rest of it for a word.
         words = self._prefix
         word = next((w for w in words if (w.end + SEARCH_SECONDS) * SAMPLE_RATE > cut), None)
         return cut if word is None else min(cut, self._cut_before(word.start))
 
     def _cut_after_prefix(self, upcoming: Sequence[W], *, kept: float = 0.0) -> int:
-        # Between the last committed word that *kept* seconds follow and what follows it.
+        # Between the last committed word with *kept* seconds of audio after it and the next word.
         words = list(self._prefix)
         following = upcoming[0].start if upcoming else None
         audio_end = self._processed / SAMPLE_RATE - max(kept, 1.5 * SEARCH_SECONDS)
-        # A word up to the end of the audio may go on after it, and counts as what follows.
+        # A word that ends later may be incomplete, and counts as the next word.
         while words and words[-1].end > audio_end:
             following = words.pop().start
         if not words:
@@ -238,7 +238,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         last = words[-1]
         if following is None:
             # Next to the end of the word: an engine that ended its text early has not emitted the
-            # words of the audio after it.
+            # words in the audio after it.
             first, final = last.end - SEARCH_SECONDS, last.end + SEARCH_SECONDS / 2
         else:
             first = min(last.end, following) - SEARCH_SECONDS
@@ -246,14 +246,14 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         return self._quietest(max(first, last.middle), final)
 
     def _forced_cut(self, following: float) -> int:
-        # Before the first non-final word, which starts at *following* seconds.  One that spans half
-        # of the window is an alignment error.
+        # Before the first non-final word, which starts at *following* seconds.  A word that spans
+        # half of the window is an alignment error.
         middle = (self._audio.start + self._processed) // 2
         cut = self._on_whole_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
         return cut if self._processed - cut <= self._max_samples else middle
 
     def _cut_before(self, start: float) -> int:
-        # The word may begin earlier, because engines place starts too late.
+        # Before *start*, because engines place the starts of words too late.
         return self._quietest(start - 1.5 * SEARCH_SECONDS, start - SEARCH_SECONDS / 2)
 
     def _quietest(self, start: float, end: float) -> int:
@@ -266,9 +266,9 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         sample = self._on_whole_cut(max(self._audio.start, sample))
         self._audio.trim(sample)
         cut = sample / SAMPLE_RATE
-        # The words without audio after the cut, or with too little, become prompt.  A decoder can
-        # be forced to begin with half a word.  An engine that transcribes all of the window returns
-        # a cut word only perhaps, and the next word could be taken for it.
+        # Words with no audio after the cut, or too little, become prompt.  A decoder can be forced
+        # to begin with half a word.  An engine that transcribes the whole window may omit a cut
+        # word, and then the next word could be taken for it.
         count = sum((w.middle if self._prefix_is_forced else w.start) < cut for w in self._prefix)
         if count:
             words, self._prefix = self._prefix[:count], self._prefix[count:]
@@ -280,34 +280,34 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
 
     @property
     def _remainder_samples(self) -> int:
-        # How much of the start of the audio is the end of a word that became prompt.  A decoder
-        # leaves it out: to keep its text instead was worse, 10 words wrong in 192 digits against 1.
+        # How many samples at the start of the audio are the end of a word that became prompt; a
+        # decoder skips them.  Keeping its text instead cost 10 wrong words in 192 digits, not 1.
         end = self._dropped_end
         if self._prefix:
             end = min(end, self._prefix[0].start)
-        # A word of twice MAX_REMAINDER is an alignment error, and other words may lie in its time.
+        # A word twice as long as MAX_REMAINDER is an alignment error that may span other words.
         seconds = end - self._audio.start / SAMPLE_RATE
         return round(seconds * SAMPLE_RATE) if 0 < seconds < MAX_REMAINDER else 0
 
     def _commit_boundary(self, last: Word) -> float:
-        # An engine that transcribes all of the window returns the prefix again.  Its words lie
+        # An engine that transcribes the whole window returns the prefix again.  Its words lie
         # before the end of the last one, give or take a little, and the new words after it.
         #
-        # A decoder that is forced to begin with the prefix returns new words only, unless its
-        # attention jumps back.  The end of the last word is a guess then, and the next word may
-        # begin before it; a word with its middle before that of the last one is surely old.
+        # A decoder that is forced to begin with the prefix returns only new words, unless its
+        # attention jumps back.  Then the end of the last word is a guess, and the next word may
+        # begin before it; but a word with its middle before that of the last one is surely old.
         return last.middle if self._prefix_is_forced else last.end
 
     def _cut_boundary(self, cut: float, following: Word | None) -> float:
         if self._prefix:
             return self._overlap_end  # the last committed word decides as before
-        # A remainder of the last word may lie after the cut, which is not a word.  Its middle is
-        # known as well as the end of the word is, which REMAINDER_SECONDS allows for.
+        # A remainder of the last word, which is not a word, may lie after the cut.  Its middle is
+        # only as certain as the end of the word; REMAINDER_SECONDS allows for that.
         remainder = (cut + self._dropped_end) / 2
         boundary = remainder + REMAINDER_SECONDS
         if following is not None:
-            # A boundary nearer to the middle of the next word would hide that word.  One without
-            # length was placed inside of the last word, which ends earlier than it seems.
+            # A boundary nearer to the middle of the next word would hide that word.  If the next
+            # word lies inside the last one, the last one ends earlier than it seems.
             is_inside = following.end <= self._dropped_end
             middle = (remainder + following.middle) / 2
             boundary = remainder if is_inside else min(boundary, middle)

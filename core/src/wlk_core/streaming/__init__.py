@@ -1,4 +1,4 @@
-"""Building blocks of online processors: pure functions and state, numpy only, no I/O."""
+"""Building blocks of online processors: pure functions and state on numpy, without I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A growing buffer of the audio of an utterance, and the quiet places where it can be cut."""
+"""A growing buffer of an utterance's audio, which finds quiet places to cut it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
-REMAINDER_SECONDS = 0.15  # by which the rest of a word that was cut may be placed too late
-# Samples whose energy is compared to find that place: longer than the closures inside most words
-# where the search is long enough, because a closure is as quiet as a pause.
+SEARCH_SECONDS = 0.1  # how far from a word boundary a quiet place for a cut is searched
+REMAINDER_SECONDS = 0.15  # how much too late the rest of a cut word may be timed
+# The length in samples of the spans compared in that search.  If the search is long enough, they
+# are longer than the closures inside most words, because a closure is as quiet as a pause.
 ENERGY_WINDOW = SAMPLE_RATE // 10
 SHORT_ENERGY_WINDOW = SAMPLE_RATE // 50
 
 
 class AudioBuffer:
-    """A growing array of float32 samples, which keep their numbers when its front is trimmed."""
+    """A growing array of float32 samples; trimming its front does not renumber them."""
 
     def __init__(self) -> None:
         self.start = 0  #: number of the first sample still held
@@ -28,7 +28,7 @@ class AudioBuffer:
         self._pieces: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)]
 
     def __len__(self) -> int:
-        """Count the samples held."""
+        """Return the number of samples held."""
         return self.end - self.start
 
     @property
@@ -52,9 +52,9 @@ class AudioBuffer:
         return window
 
     def trim(self, start: int) -> None:
-        """Drop the samples before number *start*, which is not after the last one."""
+        """Drop the samples before number *start*, which must not be after `end`."""
         if start > self.start:
-            # What is dropped stays in memory until the next append is joined to the rest.
+            # The dropped samples stay in memory until the rest is joined with later pieces.
             pieces = [self._joined()[start - self.start :]]
             self.start, self._pieces = start, pieces
 
@@ -63,7 +63,7 @@ class AudioBuffer:
         Return the number of the quietest sample held from *start* to *end*, in seconds.
 
         That is the middle of the span of ENERGY_WINDOW samples with the least energy, the earliest
-        of several.  Of few samples shorter spans are compared, and of very few it is the middle.
+        of several.  Few samples are compared in shorter spans; of very few the middle is returned.
         """
         first = min(max(self.start, round(start * SAMPLE_RATE)), self.end)
         final = min(max(first, round(end * SAMPLE_RATE)), self.end)
@@ -75,7 +75,7 @@ class AudioBuffer:
         return first + int(np.argmin(energy[window:] - energy[:-window])) + window // 2
 
     def _joined(self) -> NDArray[np.float32]:
-        # Joined when they are needed, because a backlog is appended in many pieces.
+        # Joined only when needed, because a backlog is appended in many pieces.
         if len(self._pieces) > 1:
             self._pieces = [np.concatenate(self._pieces)]
         return self._pieces[0]

@@ -1,8 +1,8 @@
 """
-What the audio itself shows: its loudness, the edges of words in it, and log-mel frames.
+Features of audio: its loudness, the edges of words, and log-mel frames.
 
-Models place a word to within 0.1 to 0.4 s.  The edges of the sound around that time are exact, so
-plugins move word times to them.  All of them use the thresholds below, in frames of 10 ms.
+Models time a word to within 0.1 to 0.4 s.  The edges of the sound around that time are exact, so
+plugins move word times to them.  All plugins use the thresholds below, in frames of 10 ms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUIET_DB = 35.0  # sound this far below the loudest moment of a word does not be
 QUIET_SHARE = 0.7  # ... or, in noise, sound this share of the way down to the background
 SILENCE_DB = -120.0  # digital silence
 BACKGROUND_PERCENTILE = 10  # of all frames: below speech, above single empty frames
-MAX_WORD = 120  # frames that a word lasts
+MAX_WORD = 120  # frames in the longest word
 PEAK_FRAMES = 60  # the loudest moment of a word lies within this many frames before its end
 PAUSE_FRAMES = 9  # longer than the closures inside most words
 _LEAST = 1e-10  # energy that counts as silence
@@ -54,7 +54,7 @@ def _speech_threshold(*, peak: float, background: float) -> float:
 
 
 def loud_frames(decibels: NDArray[np.floating], *, background: float) -> NDArray[np.bool_]:
-    """Return which frames are speech, measured against the loudest of these frames."""
+    """Return which frames are speech, relative to the loudest of *decibels*."""
     if len(decibels) == 0:
         return np.zeros(0, dtype=np.bool_)
     is_loud: NDArray[np.bool_] = decibels >= _speech_threshold(
@@ -73,7 +73,7 @@ class EnergyContour:
     """
     The loudness of the newest *seconds* of a growing utterance.
 
-    It supplies word starts for models that emit word ends only.  A word begins after the last
+    It supplies word starts for models that emit only word ends.  A word begins after the last
     pause before its end, or at the end of the word before.
     """
 
@@ -100,8 +100,8 @@ class EnergyContour:
         """
         Return the start in seconds, *after* or later, of the word that ends at *end*.
 
-        *now* is when the word was complete.  Frames after *now* change nothing, nor do frames too
-        old for the contour, because the start must not depend on how much audio arrived at once.
+        *now* is when the word was complete.  Frames after *now* and frames too old for the contour
+        are ignored, because the start must not depend on how much audio arrived at once.
         """
         stop = min(round(now / FRAME_SECONDS), self._first + len(self._decibels))
         oldest = max(round((now - self._seconds) / FRAME_SECONDS), self._first)
@@ -121,7 +121,7 @@ class EnergyContour:
         return min(max(after, onset * FRAME_SECONDS), end)
 
     def trim(self, now: float) -> None:
-        """Drop the frames that no word complete at *now* or later needs."""
+        """Drop the frames that no word completed at *now* or later needs."""
         first = round((now - self._seconds) / FRAME_SECONDS)
         dropped = min(max(0, first - self._first), len(self._decibels))
         self._decibels = self._decibels[dropped:].copy()  # a view would keep the whole
@@ -169,14 +169,13 @@ class LogMel:
 
     def __call__(self, audio: NDArray[np.float32]) -> NDArray[np.float32]:
         """
-        Return float32[frames, mels] of float32[n]: one mel frame for every window that fits.
+        Return float32[frames, mels] for float32[n]: one mel frame for every window that fits.
 
-        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.
+        Frame *i* covers samples ``160 i`` to ``160 i + 400``; nothing is padded.
         """
         if len(audio) < WINDOW_SAMPLES:
             return np.zeros((0, self.mels), dtype=np.float32)
-        # Sums are in float64, so that a frame does not depend on how many others are computed with
-        # it.
+        # Sums are in float64, so that a frame does not depend on which others are computed with it.
         windows = np.lib.stride_tricks.sliding_window_view(audio, WINDOW_SAMPLES)[::FRAME_SAMPLES]
         spectrum = np.fft.rfft(windows.astype(np.float64) * _WINDOW, axis=1)
         energy = (spectrum.real**2 + spectrum.imag**2) @ self._filters

@@ -1,4 +1,4 @@
-"""Timed words, how text that was decoded in parts is joined, and loops of a decoder."""
+"""Timed words, joining text that was decoded in parts, and decoding loops."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wlk_core._line_breaks import is_unspaced
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-PROMPT_CHARACTERS = 200  # committed text given to the engine as prompt (whisper_streaming)
-CONTINUATION_SECONDS = 1.0  # in which the rest of a word would follow its first tokens
-MISPLACED_SECONDS = 0.5  # beyond the audio: models that pad it may put its last word there
+PROMPT_CHARACTERS = 200  # of committed text given to the engine as prompt (whisper_streaming)
+CONTINUATION_SECONDS = 1.0  # within which the rest of a word would follow its first tokens
+MISPLACED_SECONDS = 0.5  # outside the audio: models that pad it may put its last word there
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Word")
@@ -52,13 +52,11 @@ class Word:
 @attrs.frozen
 class AlignedWord(Word):
     """
-    A whole word, and for each of its tokens the encoder frame by which AlignAtt decides.
+    A whole word and, for each of its tokens, the encoder frame by which AlignAtt decides.
 
-    That is the frame that the decoder attended to most, or the one where the token ends.
-
-    Frames count from the start of the audio that the decoder was given, as times do; there is one
-    for every token.  `tokens` are the decoder's own, so that it can be forced to begin with this
-    word again.
+    That is the frame that the decoder attended to most, or the one where the token ends.  Frames
+    count from the start of the audio given to the decoder, as times do.  `tokens` are the decoder's
+    own, so that it can be forced to begin with this word again.
     """
 
     frames: tuple[int, ...] = attrs.field(kw_only=True)
@@ -88,19 +86,19 @@ def needs_space(before: str, after: str) -> bool:
 
 
 def joined(before: str, after: str) -> str:
-    """Return *after* as it continues *before*: with a space in front where the script wants one."""
+    """Return *after* as it continues *before*: with a space in front if the script wants one."""
     if not before:
         return after.lstrip()
     return f" {after}" if needs_space(before, after) else after
 
 
 def words_in_order(words: Sequence[W], *, floor: float, limit: float) -> list[W]:
-    """Return *words* with starts that never go back, all times between *floor* and *limit*."""
+    """Return *words* with starts that never go back and all times between *floor* and *limit*."""
     ordered: list[W] = []
     for word in words:
         start = min(max(floor, word.start), limit)
         end = min(max(start, word.end), limit)
-        is_same = start == word.start and end == word.end  # as most are
+        is_same = start == word.start and end == word.end  # true of most words
         ordered.append(word if is_same else attrs.evolve(word, start=start, end=end))
         floor = start
     return ordered
@@ -127,9 +125,9 @@ def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop |
     """
     Return the first loop in *tokens*, or None.
 
-    A loop is an n-gram of 1 to *longest* tokens, *times* times in a row, at least two.  The first
-    loop is the one that is complete first, by its shortest n-gram; so a loop that was found stays
-    the first one when more tokens come.  The cost is ``len(tokens) * longest``.
+    A loop is an n-gram of 1 to *longest* tokens that occurs *times* times in a row, at least twice.
+    The first loop is the one that is complete first, with its shortest n-gram, so it stays the
+    first one when more tokens follow.  The cost is ``len(tokens) * longest``.
     """
     same = [0] * (longest + 1)  # by period: how many tokens in a row equal the one a period before
     for index, token in enumerate(tokens):
@@ -147,9 +145,9 @@ def keep_spoken_repetitions(
     """
     Return *tokens* without the rounds of *loop* that only the decoder repeated.
 
-    If the attended frame advances with each round, the speaker really repeated and all tokens
+    If the attended frame advances with each round, the speaker did repeat the words, and all tokens
     stay.  Otherwise it is a decoding loop, and the tokens end with the first round.  *frames* are
-    those that the decoder attended to most at each token, fewer where the attention is unknown.
+    the most attended frame of each token, or of the first ones if the others are unknown.
     """
     if loop is None:
         return tokens

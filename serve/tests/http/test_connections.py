@@ -153,7 +153,7 @@ def held(opened):
     """Return a WebSocket with a part of a large message that waits for its turn, and the part."""
     size = (1 << 20) + 3
     opened.data_received(b"\x82\xff" + size.to_bytes(8) + bytes(4) + bytes(size - 2))
-    with opened._joins.counted():
+    with opened._joins.measured():
         opened.loop.time.return_value += 0.01
     opened.loop.call_later = Mock()
     opened.buffer_updated(1)

@@ -28,7 +28,7 @@ def test_a_port_that_is_in_use_is_one_line(used_port, capsys):
     assert 1 == status
     assert (
         f"wlk-serve: cannot listen on port {used_port} of 127.0.0.1: another program uses it; "
-        "choose others with --host, --port, or port 0 for any that is free\n"
+        "choose another with --host or --port (0 picks a free one)\n"
     ) == capsys.readouterr().err
 
 

@@ -149,7 +149,7 @@ def test_after_a_piece_of_long_work_others_have_twice_its_time(took, seconds):
     """Not after a short one, and not for longer than a tenth of a second."""
     clock = Mock(return_value=0.0)
     turns = LongTurns(clock)
-    with turns.counted():
+    with turns.measured():
         clock.return_value = took
 
-    assert pytest.approx(seconds) == max(0.0, turns.seconds_left)
+    assert pytest.approx(seconds) == max(0.0, turns.pause_left)

@@ -38,7 +38,7 @@ class DueTimes:
 
     Audio is due when it arrives.  Audio that is sent faster than real time is due when it would
     have been spoken, at most `burst_seconds` earlier, so that a recording sent all at once does not
-    delay other sessions.  After its source has stalled, a session may catch up by the same burst.
+    delay other sessions.  A source that has stalled may catch up by the same burst, and no more.
 
     All times are seconds.  The object has no clock: the caller passes the current time.
     """

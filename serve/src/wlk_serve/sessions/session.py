@@ -1,4 +1,4 @@
-"""A client's session in the event loop: its protocol, its streams and the queue of its socket."""
+"""A client's session in the event loop: its protocol, its streams and its socket's queue."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, Opening
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
-TAKEN_OVER = 4409  #: another socket resumed the session
-_DELIBERATE = {1000, 1001}  # codes with which a client ends its session
-# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
-# and give up after 20 s without an answer, because its ping waits unread after its audio.
+TAKEN_OVER = 4409  #: close code: another socket resumed the session
+_DELIBERATE = {1000, 1001}  # close codes with which a client ends its session
+# Reading pauses at so many seconds of undecoded audio.  It is so long because a client that sends
+# a recording all at once may also ping: its ping then waits unread behind the audio, and some
+# clients give up after 20 s without a pong.
 _MAX_WAITING_SECONDS = 400.0
-_FROZEN_SECONDS = 1.0  # to read what came while the process was frozen
-_POLL_SECONDS = 0.05  # while it is not read
+_FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
+_POLL_SECONDS = 0.05  # between checks whether a paused socket may be read again
 
 
 class ClientSession:
     """
-    One session, which one socket at a time is attached to.
+    One session, with at most one attached socket at a time.
 
-    A session that is resumable waits for its client after a loss; any other ends with its socket.
-    At a limit it ends with all of its words.
+    A resumable session waits for its client after a loss; any other ends with its socket.  At a
+    limit, it ends with all of its words.
 
     Args:
-        on_over: called once, when the session takes and decodes nothing any more.
-        on_closed: called once after that, when no socket can attach to it any more.
+        on_over: called once, when the session takes and decodes no more audio.
+        on_closed: called once after that, when no socket can attach to the session any more.
 
     """
 
@@ -69,8 +70,8 @@ class ClientSession:
         self._streams: list[ServedStream] = []
         self._on_over: Callable[[], object] | None = on_over
         self._on_closed: Callable[[], object] | None = on_closed
-        self._outcome = "left"  # how it ended, for the log
-        self._queue: SendQueue | None = None  # of the socket that is attached
+        self._outcome = "left"  # for the log
+        self._queue: SendQueue | None = None  # of the attached socket
         self.close_code = DONE
         token = secrets.token_urlsafe(18) if opening.is_resumable else None
         info = SessionInfo(
@@ -99,14 +100,14 @@ class ClientSession:
         return sum(stream.backlog_seconds for stream in self._streams)
 
     def begin(self) -> SendQueue:
-        """Attach the first socket; return the queue of its messages."""
+        """Attach the first socket; return its queue."""
         queue = self._queue = SendQueue(self._replaceable)
         queue.put(map(encoded, self._protocol.begin()))
         return queue
 
     def resume(self, last: int) -> SendQueue:
         """
-        Attach another socket, whose client received the messages up to number *last*.
+        Attach another socket; its client has received the messages up to number *last*.
 
         Raises:
             RequestError: the client misses a message that is no longer kept.
@@ -115,7 +116,7 @@ class ClientSession:
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
         missed = self.log.resume(last, self.audio.samples)
-        self.audio.rewind()  # its client sends it again
+        self.audio.rewind()
         if self._queue is not None:
             self._queue.close(drops=True)
         if self._on_over is not None and self._patience is not None:
@@ -129,11 +130,11 @@ class ClientSession:
 
     def detach(self, queue: SendQueue, code: int | None) -> int:
         """
-        Detach the socket of *queue*; return the code that closes it.  Another one may come.
+        Detach the socket of *queue*, if it is attached; return the code to close it with.
 
-        *code* is that of the client, None where the server closed the socket.  A session that is
-        over waits once, because a client that fetches its last words again and again would keep it
-        for ever.
+        *code* is the client's close code, None if the server closes the socket.  A session that is
+        over waits for its client only once: one that resumed it again and again would keep it for
+        ever.
         """
         if queue is not self._queue:
             return TAKEN_OVER
@@ -156,11 +157,11 @@ class ClientSession:
         return own_code
 
     def _expire(self) -> None:
-        # A process that was frozen is late for this timer, and reads what came meanwhile after it.
+        # After a freeze, this overdue timer runs before a resume that arrived in time is read.
         self._patience = self._loop.call_later(_FROZEN_SECONDS, self.close)
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
-        """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
+        """Apply a message from the socket of *queue*; wait while it opens a stream."""
         is_large = len(data) > LARGE_MESSAGE
         self._last_message = self._loop.time()
         async with self._service.long_turns.taken() if is_large else nullcontext():
@@ -182,14 +183,15 @@ class ClientSession:
         self._stop_if_over()
 
     async def give_way(self, queue: SendQueue) -> None:
-        """Wait for the turns of others, and while too much waits for the client or the model."""
+        """Yield to other tasks, and wait while too much is queued for the client or the model."""
         await asyncio.sleep(0)
-        # Unread, so that TCP slows the client down; a step without events wakes no task.
+        # TCP slows down a client that is not read.  This polls because a step of the model that has
+        # no events wakes no task.
         while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _proceed(self, queue: SendQueue, *, is_long: bool) -> None:
-        """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
+        """Run the actions that a message left waiting, until something ends them."""
         await asyncio.sleep(0)
         try:
             while queue is self._queue and self.audio.is_waiting:
@@ -223,8 +225,8 @@ class ClientSession:
             opened.close()  # something has ended it, or a turn that ended has changed the settings
 
     def end(self) -> None:
-        """Take no more audio, deliver the last words and close for a restart of the server."""
-        if not self.audio.is_ended:  # a session that its client ended is complete
+        """Take no more audio, deliver the last words and close, as the server restarts."""
+        if not self.audio.is_ended:  # otherwise the client ended the session, which is complete
             self.close_code = RESTART
         self._finish()
 
@@ -232,7 +234,7 @@ class ClientSession:
         now = self._loop.time()
         left = self._last_message + self._idle_seconds - now
         if now - self._idleness.when() > _FROZEN_SECONDS:
-            left = _FROZEN_SECONDS  # what came meanwhile is not read yet
+            left = _FROZEN_SECONDS  # messages that came during a freeze are not read yet
         if left > 0 or self._queue is None or self.audio.is_waiting:
             self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
         elif not self.audio.is_ended:
@@ -242,7 +244,7 @@ class ClientSession:
             self._finish()
 
     def close_unless_waiting(self) -> None:
-        """Close the session unless a socket is attached or may come."""
+        """Close the session unless a socket is attached or can still attach."""
         if self._queue is None and self._patience is None:
             self.close()
 
@@ -265,9 +267,9 @@ class ClientSession:
             on_over()
 
     def _finish(self) -> None:
-        """End the audio although its client sends more, perhaps in the middle of a word."""
+        """End the audio before its client does, perhaps in the middle of a word."""
         before = self.audio.samples
-        with suppress(WLKError):  # the end itself says that not all was taken
+        with suppress(WLKError):  # the messages of the end already tell that audio was dropped
             self.audio.take_waiting()
         self._count_audio(before)
         self.audio.drop_waiting()
@@ -281,7 +283,7 @@ class ClientSession:
                 self._put(self._protocol.handle(event))
         except Exception:
             self.fail()
-            raise  # to the event loop, which logs it
+            raise  # the event loop logs it
         self._stop_if_over()
 
     def fail(self) -> None:

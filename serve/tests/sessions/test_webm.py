@@ -112,7 +112,7 @@ def test_the_sound_before_damage_is_kept():
     [
         (b"RIFF....WAVE", "another format"),
         (BEGIN + bytes(20), "damaged"),
-        (BEGIN + track(b"A_AAC") + CLUSTER + block(), "no track with Opus"),
+        (BEGIN + track(b"A_AAC") + CLUSTER + block(), "no Opus track"),
         (BEGIN + track() + CLUSTER + block(flags=0x86), "several packets"),
         (BEGIN + track() + CLUSTER + b"\xa3\x10\xff\xff\xff", "16,777,215 bytes"),
         (BEGIN + track() + CLUSTER + block(packet=b"\xff" * 9), "damaged"),

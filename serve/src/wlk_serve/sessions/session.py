@@ -191,7 +191,7 @@ class ClientSession:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _proceed(self, queue: SendQueue, *, is_long: bool) -> None:
-        """Run the actions that a message left waiting, until something ends them."""
+        """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
         await asyncio.sleep(0)
         try:
             while queue is self._queue and self.audio.is_waiting:

@@ -226,7 +226,7 @@ class _Files(StaticFiles):
 
 @attrs.frozen
 class _Guard:
-    """Check site and key of every request and WebSocket before anything else."""
+    """Checks site and key of every request and WebSocket before anything else."""
 
     _app: ASGIApp
     _admission: Admission

@@ -34,7 +34,7 @@ _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, whi
 
 class DueTimes:
     """
-    Compute when the waiting audio of a session is due, on the caller's clock.
+    Computes when the waiting audio of a session is due, on the caller's clock.
 
     Audio is due when it arrives.  Audio that is sent faster than real time is due when it would
     have been spoken, at most `burst_seconds` earlier, so that a recording sent all at once does not
@@ -106,7 +106,7 @@ class Attachment:
 
 class Scheduler:
     """
-    Step many sessions with a few threads, earliest deadline first.
+    Steps many sessions with a few threads, earliest deadline first.
 
     The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
     (see `DueTimes` for audio that is sent faster than real time).  A session whose utterance is

@@ -37,7 +37,7 @@ _LINGER_SECONDS = 2.0  # for a TCP client to close its side; a shutdown waits fo
 
 @attrs.define
 class SessionSockets:
-    """Open sessions for the sockets of every protocol, and keep those that can be resumed."""
+    """Opens sessions for the sockets of every protocol, and keeps those that can be resumed."""
 
     _service: Service
     _admission: Admission

@@ -19,7 +19,7 @@ _MAX_PAUSE = 0.1  # seconds; a piece in which the process was frozen seems to ta
 
 
 class LongTurns:
-    """Run one piece of long work at a time in the event loop, with a pause after it for others."""
+    """Runs one piece of long work at a time in the event loop, and then pauses for others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

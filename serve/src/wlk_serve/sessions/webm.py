@@ -42,7 +42,7 @@ _MAX_GAP = 30.0  # seconds; a longer one means that the recorder's clock was res
 
 class WebmDecoder:
     """
-    Decode the Opus track of a recording piece by piece; a plain object without I/O.
+    Decodes the Opus track of a recording piece by piece; a plain object without I/O.
 
     FFmpeg's demuxer blocks until it has read a packet, and the client may not have sent it yet.  So
     this class finds the packets and FFmpeg only decodes them.  Gaps between the times of blocks

@@ -143,7 +143,7 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     if is_ready:
         check()
         return
-    with pytest.raises(RequestError, match="no engine call came through in time"):
+    with pytest.raises(RequestError, match="no engine call ended in time"):
         check()
 
 

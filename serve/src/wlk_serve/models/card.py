@@ -116,7 +116,7 @@ class ModelCard:
         return language
 
     def record(self) -> dict[str, Any]:
-        """Return the object for ``GET /v1/models``; the backend `realtime` reads the field `wlk`."""
+        """Return the object for ``GET /v1/models``, with `wlk` for the `realtime` backend."""
         spec = self.spec
         return {
             "id": self.name,

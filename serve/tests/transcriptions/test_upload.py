@@ -150,7 +150,7 @@ def test_a_disk_without_room_for_a_recording_is_one_error(monkeypatch):
     """It is no defect of the server, and the next recording may be shorter."""
     full = AsyncMock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
     monkeypatch.setattr("starlette.datastructures.UploadFile.write", full)
-    with pytest.raises(RequestError, match="recording not kept: No space left") as refused:
+    with pytest.raises(RequestError, match="could not be stored: No space left") as refused:
         parsed([BODY])
     assert 507 == refused.value.status
 

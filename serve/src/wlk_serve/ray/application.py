@@ -100,7 +100,7 @@ class Replica:
 
     def __del__(self) -> None:
         """Close the model; Ray calls this when the replica stops."""
-        if hasattr(self, "_loaded"):  # missing if `__init__` raised early
+        if hasattr(self, "_loaded"):  # missing if initialization failed
             self._loaded.close()
 
 

@@ -112,8 +112,7 @@ class Server:
             Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=addresses, exception_handlers=handlers)
-        # Behind a proxy, such redirects would lead to plain http, along with key and audio.
-        starlette.router.redirect_slashes = False
+        starlette.router.redirect_slashes = False  # behind a proxy: to http, with key and audio
         self.app: ASGIApp = CORSMiddleware(  # outside the guard: preflight requests have no key
             _Guard(starlette, self._admission, self._metrics, {route.path for route in recordings}),
             allow_origins=tuple(self._admission.origins),

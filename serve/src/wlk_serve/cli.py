@@ -186,8 +186,7 @@ def serve(
             # stops all sessions for 30 ms.
             gc.collect()
             gc.freeze()
-            # At the default of 5 ms, the event loop waits that long to get the GIL back from a
-            # stepping thread after each of its system calls.
+            # By default, a stepping thread keeps the GIL from the event loop for 5 ms at a time.
             sys.setswitchinterval(0.001)
             address = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
             click.echo(f"{_PROGRAM}: ready on {address}", err=True)

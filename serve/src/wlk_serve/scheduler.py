@@ -82,8 +82,7 @@ class Attachment:
         """
         Tell the scheduler that the session has received audio, a commit or the end.
 
-        Call it from any thread, also from an event loop: it takes microseconds and never waits for
-        a model.
+        Any thread may call it, even in an event loop: it takes microseconds and awaits no model.
         """
         session, scheduler = self.session, self._scheduler
         with scheduler.lock:
@@ -126,8 +125,7 @@ class Scheduler:
             ``thread_affinity="same-thread"`` need it.  The deadlines then order the sessions of
             each thread, because a session cannot move to a thread that is idle.
         tick_seconds: how long after its audio is due a step may end; the tick of the streams.
-        burst_seconds: seconds by which audio may run ahead of real time and still be due on
-            arrival.
+        burst_seconds: how far ahead of real time audio can arrive and still be due on arrival.
         clock: returns seconds, monotonically.
         on_step: called in the stepping thread with the seconds that the step took, unless its
             session is spare.

@@ -172,8 +172,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._received += 1
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # Websockets accepts at most 128 headers, lines of 8 KiB and no body; beyond that it
-            # stores the error and sends no answer.
+            # For more than 128 headers or 8 KiB a line, or a body, websockets only stores an error.
             self.transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
             self.transport.close()
 
@@ -195,8 +194,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         return await super().receive()
 
     def handle_cont(self, event: Frame) -> None:
-        # Fragments are joined as they arrive: kept in a list, fragments of two bytes took thirty
-        # times their size.
+        # Join fragments as they arrive: in a list, those of two bytes took thirty times their size.
         parts: list[Any] = self.frames  # holds one item: bytes, or a bytearray after a join
         if not isinstance(parts[0], bytearray):
             parts[0] = bytearray(parts[0])
@@ -211,8 +209,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     def keepalive_timeout(self) -> None:
         # A client may send a whole recording at once.  Its pong then waits for minutes behind audio
-        # that is read only as fast as the model decodes it.  Bytes that are unread, or that have
-        # arrived since the ping, prove that the client is alive.
+        # that is read as fast as it is decoded; unread or new bytes prove that the client is alive.
         if self.writable.is_set() and (self.read_paused or self._held or self._received):
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()

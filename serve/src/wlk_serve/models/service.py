@@ -74,9 +74,8 @@ def loaded_service(
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     loading, options = settings.options
     if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
-        # With one thread per call, the calls of several sessions run in parallel, each on its own
-        # core: with tiny.en on two cores, four sessions get their final words after 1.4 s instead
-        # of 6.6 s.
+        # Then the calls of several sessions run in parallel, each on its own core: with tiny.en on
+        # two cores, four sessions get their final words after 1.4 s instead of 6.6 s.
         loading = {"cpu_threads": 1, **loading}
     settings = attrs.evolve(settings, options=OptionValues(loading, options))
     with ExitStack() as parts:
@@ -113,9 +112,8 @@ class Service:
         card: describes it to clients.
         stream_options: options with the scope "stream", for every stream.
         openers: functions that open annotators, by kind; they may block.  Each session over a
-            socket opens its own diarizer and turn detector, and a translator if it asks for one;
-            the translator's argument is the source language, None for the detected one.  A
-            recording opens a diarizer if its speakers are requested.
+            socket opens its own diarizer, turn detector and, on request, translator (from a
+            language, None for the detected one); a recording opens a diarizer on request.
 
     """
 

@@ -121,10 +121,9 @@ class RecordingSession:
     """
     A session that reads its audio from a recording, for a scheduler.
 
-    If the session waits for audio, a step first decodes a second of the recording.  The audio
-    before a damaged part is transcribed before the failure is reported.  *use* is called with the
-    seconds of each decoded piece, and may raise RequestError.  There is no work while *has_room*
-    returns False.
+    If the session waits for audio, a step first decodes a second of the recording.  Audio before a
+    damaged part is transcribed before the failure is reported.  *use* is called with the seconds of
+    each decoded piece, and may raise RequestError.  While *has_room* is false, there is no work.
     """
 
     _session: Session

@@ -79,9 +79,8 @@ class Replica:
         """
         Drain the sessions before a deployment is replaced: `user_config: {draining: true}`.
 
-        Ray stops a replica after its grace period without notice to the sessions.  A drained
-        replica has already ended them, with all their words and the close code 1012, on which
-        clients connect again.
+        Ray stops a replica after its grace period without notice to the sessions.  A drained one
+        has already ended them with all words and the close code 1012, on which clients reconnect.
         """
         is_draining = user_config.get("draining", False)
         if not isinstance(is_draining, bool):
@@ -110,8 +109,7 @@ def deployed(settings: ReplicaSettings) -> serve.Application:
         Replica,
         name="wlk",
         max_ongoing_requests=settings.max_sessions + _SPARE_REQUESTS,
-        # A socket that Ray queues gets no answer while it waits, so the queue is short; clients
-        # beyond it get 503.
+        # Sockets in Ray's queue get no answer, so the queue is short; clients beyond it get 503.
         max_queued_requests=_SPARE_REQUESTS,
         graceful_shutdown_timeout_s=settings.session_seconds + _FLUSH_SECONDS,
         health_check_timeout_s=60.0,

@@ -144,8 +144,7 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
     error.
 
     Raises:
-        RequestError: a value has a wrong type, is out of range, or names a model or language that
-            is not served.
+        RequestError: a value is invalid or out of range, or names an unknown model or language.
 
     """
     ignored: list[str] = []

@@ -68,11 +68,10 @@ class SessionAudio:
     """
     The audio of one client, for its protocol to fill; a plain object without I/O.
 
-    The first audio needs a new stream.  A change of settings or a `clear` ends the stream, and the
-    next audio needs another one.  Streams report one after another: all events of one, then those
-    of the next, with times on the session's clock.  Opening a stream blocks, and converting minutes
-    of audio takes long, so the owner of this object does both, with `open` and `proceed`.  Until
-    then, whatever the protocol calls is queued.
+    The first audio needs a new stream, and so does the first audio after a change of settings or a
+    `clear`, which end the stream.  All events of a stream precede those of the next one; their
+    times are on the session's clock.  Opening a stream blocks and converting minutes of audio takes
+    long, so the owner does both: calls are queued until its next `open` or `proceed`.
 
     Args:
         settings: how the first stream is opened.
@@ -152,8 +151,7 @@ class SessionAudio:
         End the utterance: an `Endpoint` with the reason "commit" follows its words.
 
         Returns:
-            the segment of the utterance; None if the commit is queued, or if neither words nor an
-            endpoint will come.
+            the segment of the utterance; None if the commit is queued or no endpoint will come.
 
         """
         self.take_waiting()

@@ -128,10 +128,9 @@ class ResumeLog:
 
     def acknowledge(self, samples: int, rate: int) -> list[Message]:
         """
-        Count a message of the client; return an acknowledgement once per second of audio.
+        Count a message of the client; return an unnumbered acknowledgement per second of audio.
 
-        *samples* counts the samples since the session began, at *rate* samples per second.  The
-        acknowledgement has no number.
+        *samples* counts the samples since the session began, at *rate* samples per second.
         """
         self._received_messages += 1
         if samples - self._acknowledged_samples < rate:

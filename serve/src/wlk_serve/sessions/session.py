@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: close code: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # close codes with which a client ends its session
-# Reading pauses at so many seconds of undecoded audio.  It is so long because a client that sends
-# a recording all at once may also ping: its ping then waits unread behind the audio, and some
-# clients give up after 20 s without a pong.
+# Seconds of undecoded audio at which reading pauses.  A ping then waits unread behind the audio,
+# and clients that send a whole recording at once may give up after 20 s without a pong.
 _MAX_WAITING_SECONDS = 400.0
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
 _POLL_SECONDS = 0.05  # between checks whether a paused socket may be read again
@@ -185,8 +184,7 @@ class ClientSession:
     async def give_way(self, queue: SendQueue) -> None:
         """Yield to other tasks, and wait while too much is queued for the client or the model."""
         await asyncio.sleep(0)
-        # TCP slows down a client that is not read.  This polls because a step of the model that has
-        # no events wakes no task.
+        # TCP slows down a client that is not read.  Poll: steps without events wake no task.
         while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
 

@@ -145,8 +145,7 @@ class _TcpSocket:
         await self._writer.drain()
 
     async def close(self, _code: int) -> None:
-        # Closing while the client still sends would reset the connection, perhaps before the client
-        # has read the last messages.
+        # Closing while the client sends would reset it, perhaps before it reads the last messages.
         self._writer.write_eof()
         async with asyncio.timeout(_LINGER_SECONDS):
             while await self._reader.read(1 << 16):

@@ -55,8 +55,7 @@ class TranscriptionRequest:
     Attributes:
         model: the name of the model's card.
         granularities: which parts verbose_json has: "word", "segment" or both.
-        ignored: names of fields that this server cannot honour; at most 20, and only names that are
-            safe in a header.
+        ignored: names of fields that this server cannot honour, at most 20 that fit a header.
 
     """
 
@@ -203,8 +202,7 @@ class Transcript:
             case Failure(is_final=True):
                 raise event.error
             case Failure(error=BackendError(retryable=False)):
-                # The session goes on without the diarizer, but the answer needs it.  The session
-                # has logged the cause.
+                # The session, which has logged the cause, goes on; the answer needs the diarizer.
                 raise RequestError(
                     "the diarizer failed; the server's log has the cause",
                     status=500,

@@ -112,7 +112,8 @@ class Server:
             Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=addresses, exception_handlers=handlers)
-        starlette.router.redirect_slashes = False  # behind a proxy: to http, with key and audio
+        # Behind a proxy with TLS, redirects would lead to plain http, with the key and the audio.
+        starlette.router.redirect_slashes = False
         self.app: ASGIApp = CORSMiddleware(  # outside the guard: preflight requests have no key
             _Guard(starlette, self._admission, self._metrics, {route.path for route in recordings}),
             allow_origins=tuple(self._admission.origins),

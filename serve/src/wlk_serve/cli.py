@@ -94,12 +94,12 @@ def _checked_listens(
     callback=_checked_listens,
     help="Serve a protocol on its own port, such as wyoming=10300.",
 )
-@_number("--max-sessions", 100, "Most sockets and requests at the same time.")
-@_number("--max-sessions-per-key", None, "Most sockets and requests with the same key.")
-@_number("--max-upload-mb", 1000, "Largest recording that can be uploaded.")
-@_number("--max-audio-seconds", 43_200, "Longest recording that can be uploaded.")
-@_number("--max-session-seconds", 21_600, "Longest session over a socket.")
-@_number("--idle-seconds", 600, "How long the client of a socket may send nothing.")
+@_number("--max-sessions", 100, "Maximum number of concurrent sockets and requests.")
+@_number("--max-sessions-per-key", None, "Maximum number of them with the same key.")
+@_number("--max-upload-mb", 1000, "Maximum size of an uploaded recording.")
+@_number("--max-audio-seconds", 43_200, "Maximum length of an uploaded recording.")
+@_number("--max-session-seconds", 21_600, "Maximum length of a session over a socket.")
+@_number("--idle-seconds", 600, "How long a client may send nothing over its socket.")
 @_number("--drain-seconds", 20.0, "How long sessions may continue after SIGTERM.", lowest=0)
 @click.option(
     "--log-format",
@@ -240,5 +240,5 @@ def _log_to_stderr(*, is_json: bool) -> None:
     for handler in logging.getLogger().handlers:  # the program's, which also log for plugins
         handler.setFormatter(_JsonFormatter() if is_json else plain)
     logging.getLogger("wlk_serve").setLevel(logging.INFO)
-    # It warns about every malformed form, although the client gets a 400.
+    # The parser warns about every malformed form, although the client gets a 400.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)

@@ -1,5 +1,5 @@
 """
-The interface between the server and the protocols of its clients: all that an author needs.
+The interface for plugins that add a protocol: everything that their authors need.
 
 A distribution names a module in the entry-point group "wlk.protocols".  The module implements
 `wlk_protocols`, which returns routes: each has an address and opens sessions, and each session has
@@ -153,8 +153,8 @@ class Handshake:
         query: the fields of the query.
         subprotocols: those that the client offers.
         secret: the configuration in its client secret; None without one.
-        card: returns the card of the model with a name, the default model's for None; raises
-            RequestError if the model is not served.
+        card: returns the card of a model by name, the default model's for None; raises RequestError
+            if the model is not served.
 
     """
 

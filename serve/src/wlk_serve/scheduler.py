@@ -82,7 +82,7 @@ class Attachment:
         """
         Tell the scheduler that the session has received audio, a commit or the end.
 
-        Any thread may call it, even in an event loop: it takes microseconds and awaits no model.
+        Any thread may call it, an event loop's too: it takes microseconds and waits for no model.
         """
         session, scheduler = self.session, self._scheduler
         with scheduler.lock:

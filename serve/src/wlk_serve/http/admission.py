@@ -23,7 +23,7 @@ from wlk_serve.errors import RequestError, converted, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_ID_CHARACTERS = 8  # of a key's digest that identify its client in logs
+_ID_CHARACTERS = 8  # length of the beginning of a key's digest that identifies a client in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # browsers send a WebSocket's key in a subprotocol
 _SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's prefix, not a secret
 _MAX_SESSION_CHARACTERS = 2048  # a client secret contains the session and must fit into a header
@@ -66,12 +66,12 @@ class Limits:
     How much of the server its clients may use.
 
     Attributes:
-        max_sessions: most sockets and requests at the same time.
-        max_sessions_per_key: most sockets and requests with the same key; infinity for no limit.
-        max_upload_bytes: largest form.
-        max_audio_seconds: longest recording; even a small file may hold hours.
-        max_session_seconds: longest session over a socket.
-        idle_seconds: how long the client of a socket may send nothing.
+        max_sessions: maximum number of concurrent sockets and requests.
+        max_sessions_per_key: maximum number of them with the same key; infinity for no limit.
+        max_upload_bytes: maximum size of a form.
+        max_audio_seconds: maximum length of a recording; even a small file can hold hours.
+        max_session_seconds: maximum length of a session over a socket.
+        idle_seconds: how long a client may send nothing over its socket.
 
     """
 
@@ -115,7 +115,7 @@ class Admission:
         Return the checks for *keys* in plain text, of which only digests are kept.
 
         Raises:
-            OptionError: an origin has more or less than a scheme and a host, as browsers send it.
+            OptionError: an origin is not just a scheme and a host, as browsers send it.
 
         """
         plain = sorted(keys)

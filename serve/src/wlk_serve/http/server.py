@@ -172,7 +172,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._received += 1
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # For more than 128 headers or 8 KiB a line, or a body, websockets only stores an error.
+            # On over 128 headers, a line over 8 KiB or a body, websockets only stores an error.
             self.transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
             self.transport.close()
 
@@ -256,5 +256,5 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Leave out what uvicorn 0.54 logs about clients that have got a proper answer."""
+    """Leave out what uvicorn 0.54 logs about clients that were answered properly."""
     return not any(part in record.getMessage() for part in _IGNORED_LOGS)

@@ -74,7 +74,7 @@ def loaded_service(
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     loading, options = settings.options
     if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
-        # Then the calls of several sessions run in parallel, each on its own core: with tiny.en on
+        # With one thread per call, the calls of several sessions run side by side: with tiny.en on
         # two cores, four sessions get their final words after 1.4 s instead of 6.6 s.
         loading = {"cpu_threads": 1, **loading}
     settings = attrs.evolve(settings, options=OptionValues(loading, options))

@@ -26,9 +26,9 @@ class RunningSessions:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._running: dict[ClientSession | Upload, str] = {}  # to the ids of their keys
+        self._running: dict[ClientSession | Upload, str] = {}  # with the id of each one's key
         self._changed = asyncio.Event()
-        self.is_draining = False  #: whether new sessions are refused because of a shutdown
+        self.is_draining = False  #: whether new sessions are refused
 
     def __len__(self) -> int:
         return len(self._running)

@@ -30,12 +30,12 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         api_key_env: environment variable of the replicas that holds the clients' keys, separated by
             commas; None for a server that answers only to this machine's own names.
         allow_origins: websites whose pages may use the server.
-        max_sessions: most sockets and requests at the same time in one replica; further ones get
-            503 and `Retry-After`.
-        session_seconds: longest session.  A replica that Ray stops may take this long to end.
+        max_sessions: maximum number of concurrent sockets and requests in one replica; further ones
+            get 503 and `Retry-After`.
+        session_seconds: maximum length of a session, for which a stopping replica waits.
         drain_seconds: how long sessions may continue after `draining` is set.
-        min_replicas: lowest number of replicas.
-        max_replicas: highest number of replicas.
+        min_replicas: minimum number of replicas.
+        max_replicas: maximum number of replicas.
         num_cpus: CPU cores that Ray reserves for a replica.
         num_gpus: GPUs, or a fraction of one, that Ray reserves for a replica.
 

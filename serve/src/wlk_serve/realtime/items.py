@@ -52,7 +52,7 @@ class Conversation:
 
     def __init__(self, session_id: str, *, speaker_delay: float | None = None) -> None:
         self._session_id = session_id
-        self._counts: Counter[str] = Counter()  # numbers of identifiers, by prefix
+        self._counts: Counter[str] = Counter()  # of identifiers, by prefix
         self.speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
         self._pending: deque[Item] = deque()  # committed and not yet completed
         self._open: Item | None = None

@@ -105,8 +105,8 @@ def test_a_full_server_is_tried_again(open_page, serve, digits):
     ("name", "line"),
     [
         ("NotFoundError", "No microphone was found."),
-        ("NotAllowedError", "The browser refuses the microphone."),
-        ("NotReadableError", "Another program uses the microphone."),
+        ("NotAllowedError", "The browser blocks the microphone."),
+        ("NotReadableError", "Another program is using the microphone."),
         ("TypeError", "The browser gives no audio."),
     ],
 )

@@ -43,6 +43,6 @@ test("the style sheet gets the choices of reading", () => {
 });
 
 test("a notice has the words of the server where they help", () => {
-  assert.equal(notice("refused", "no such language"), "The server refuses: no such language");
+  assert.equal(notice("refused", "no such language"), "The server refused: no such language");
   assert.equal(notice("silent", "x"), notice("silent"));
 });

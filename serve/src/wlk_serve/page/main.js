@@ -134,7 +134,7 @@ async function listSources() {
 	const chosen = run?.source ?? (select.value || panel.current.source);
 	const options = [new Option("Default microphone", "")];
 	for (const { id, name } of await microphones()) options.push(new Option(name, id));
-	if (navigator.mediaDevices?.getDisplayMedia) options.push(new Option("Sound of a tab", TAB));
+	if (navigator.mediaDevices?.getDisplayMedia) options.push(new Option("Audio from a tab", TAB));
 	select.replaceChildren(...options);
 	select.value = chosen;
 	if (select.selectedIndex < 0) select.value = "";

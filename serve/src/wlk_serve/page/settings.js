@@ -5,12 +5,12 @@ const SIZES = { 1: "Smallest", 2: "Small", 3: "Medium", 4: "Large", 5: "Larger",
 
 /** By name: group, label, choices {value: label} (null for free text) and default. */
 export const SETTINGS = {
-	theme: ["reading", "Colours", { auto: "As the system", light: "Light", dark: "Dark", contrast: "High contrast" }, "auto"],
+	theme: ["reading", "Colours", { auto: "Same as system", light: "Light", dark: "Dark", contrast: "High contrast" }, "auto"],
 	font: ["reading", "Typeface", { serif: "Serif", sans: "Sans serif", easy: "Easy to read" }, "serif"],
 	size: ["reading", "Text size", SIZES, "3"],
-	times: ["reading", "Times", { on: "Shown", off: "Not shown" }, "on"],
+	times: ["reading", "Times", { on: "Shown", off: "Hidden" }, "on"],
 	language: ["speech", "Language code", null, ""],
-	cleans: ["speech", "Microphone", { off: "As it is", on: "Cleaned by the browser" }, "off"],
+	cleans: ["speech", "Microphone", { off: "Unprocessed", on: "Cleaned by the browser" }, "off"],
 	aloud: ["access", "Screen reader", { on: "Reads final clauses", off: "Reads nothing" }, "on"],
 	keys: ["access", "Single keys", { on: "On", off: "Off" }, "on"],
 };

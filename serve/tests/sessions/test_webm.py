@@ -70,7 +70,7 @@ def samples(pieces):
 
 @pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
 def test_pieces_of_any_size_are_the_samples_of_the_whole(recording, size):
-    """The samples equal FFmpeg's, except for the 7 ms of pre-skip that Opus adds."""
+    """The samples equal FFmpeg's, except for the 7 ms that Opus puts in front."""
     ours = samples(recording[i : i + size] for i in range(0, len(recording), size))
     whole = np.concatenate(list(decode_file(io.BytesIO(recording))))[112:]
 

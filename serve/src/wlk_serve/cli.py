@@ -43,7 +43,7 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
     return click.option(name, type=type_, metavar="N", default=default, help=about)
 
 
-def _checked_listens(
+def _parse_listens(
     _context: click.Context, _parameter: click.Parameter, listens: tuple[str, ...]
 ) -> dict[str, int]:
     ports: dict[str, int] = {}
@@ -91,7 +91,7 @@ def _checked_listens(
     "listens",
     metavar="NAME=PORT",
     multiple=True,
-    callback=_checked_listens,
+    callback=_parse_listens,
     help="Serve a protocol on its own port, such as wyoming=10300.",
 )
 @_number("--max-sessions", 100, "Maximum number of concurrent sockets and requests.")

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from wlk_serve.sessions import messages
-from wlk_serve.sessions.messages import SendQueue, encoded
+from wlk_serve.sessions.messages import SendQueue, encode
 from wlk_serve.sessions.sockets import serve_session
 
 from .conftest import APPEND, turns
@@ -125,7 +125,7 @@ def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session
 
 def message(kind, number):
     """Return a message with a number."""
-    return encoded({"type": kind, "number": number})
+    return encode({"type": kind, "number": number})
 
 
 def drained(queue):

@@ -80,7 +80,7 @@ class DrainingServer(uvicorn.Server):
             server_header=False,
         )
         super().__init__(config)
-        logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
         self._served = server
         self._drain_seconds = drain_seconds
         self._listeners = listeners or {}
@@ -255,6 +255,6 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
         yield sockets
 
 
-def _is_worth_a_line(record: logging.LogRecord) -> bool:
+def _is_worth_logging(record: logging.LogRecord) -> bool:
     """Leave out what uvicorn 0.54 logs about clients that were answered properly."""
     return not any(part in record.getMessage() for part in _IGNORED_LOGS)

@@ -214,7 +214,7 @@ class Service:
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             )
 
-        return await self._opened(make, on_events)
+        return await self._open(make, on_events)
 
     async def recognize(
         self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
@@ -238,7 +238,7 @@ class Service:
             # If a client does not read its answer, decoding pauses: events do not pile up for it.
             return RecordingSession(session, pieces, use, lambda: queue.qsize() < _MAX_UNREAD_STEPS)
 
-        stream = await self._opened(
+        stream = await self._open(
             make, lambda _stream, events: queue.put_nowait(events), is_spare=True
         )
         event: Event | None = None
@@ -253,7 +253,7 @@ class Service:
             release = asyncio.get_running_loop().run_in_executor(None, stream.release)
             await asyncio.shield(release)
 
-    async def _opened(
+    async def _open(
         self,
         make: Callable[[ExitStack], Session | RecordingSession],
         on_events: Callable[[ServedStream, list[Event]], object],
@@ -263,7 +263,7 @@ class Service:
         """Return the stream of the session that *make* creates, pushing its parts on the stack."""
         # A call of `make` cannot be interrupted: if this task is cancelled meanwhile, the stream is
         # closed as soon as it is open.
-        opening = self._openers.submit(self._made, make)
+        opening = self._openers.submit(self._create, make)
         try:
             stream = await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -283,7 +283,7 @@ class Service:
         stream.parts.callback(attachment.detach)  # before the other parts are closed
         return stream
 
-    def _made(self, make: Callable[[ExitStack], Session | RecordingSession]) -> ServedStream:
+    def _create(self, make: Callable[[ExitStack], Session | RecordingSession]) -> ServedStream:
         try:
             with ExitStack() as parts:
                 return ServedStream(make(parts), parts.pop_all(), self._close_later)

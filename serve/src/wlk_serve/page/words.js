@@ -16,9 +16,9 @@ export function timedWords(text, records = [], offset = 0) {
 	let position = 0;
 	for (const record of records) {
 		if (!record.word) continue;
-		const found = text.indexOf(record.word, position);
-		const before = found < 0 ? " " : text.slice(position, found);
-		if (found >= 0) position = found + record.word.length;
+		const index = text.indexOf(record.word, position);
+		const before = index < 0 ? " " : text.slice(position, index);
+		if (index >= 0) position = index + record.word.length;
 		words.push({
 			text: before + record.word,
 			start: record.start + offset,

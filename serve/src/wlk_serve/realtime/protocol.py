@@ -257,7 +257,7 @@ class RealtimeProtocol:
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(event.transcript.tokens)
             case Marked():
-                yield self._marked(event)
+                yield self._mark_answer(event)
             case Endpoint():
                 yield from self._end_utterance(event)
             case Failure() if event.is_final:
@@ -297,7 +297,7 @@ class RealtimeProtocol:
         while self._commits and self._commits[0][0] in segments:
             yield from self._items.commit(self._commits.popleft()[1])
 
-    def _marked(self, event: Marked) -> Message:
+    def _mark_answer(self, event: Marked) -> Message:
         """Return the answer to a mark, with unrounded times."""
         tokens, self._unmarked = self._unmarked, []
         return {

@@ -277,7 +277,7 @@ class SessionAudio:
         """Yield the events of the first segment, on the session's clock."""
         has_ended = False
         while segment.events and not has_ended and not segment.is_over:
-            event = _shifted(segment.events.popleft(), segment.offset)
+            event = _shift(segment.events.popleft(), segment.offset)
             has_ended = isinstance(event, End)
             if isinstance(event, Failure) and event.is_final:
                 self.has_failed = True
@@ -295,18 +295,18 @@ class SessionAudio:
             yield SegmentEnd(segment.is_cleared)
 
 
-def _shifted(value: Any, seconds: float) -> Any:
+def _shift(value: Any, seconds: float) -> Any:
     """Return an event, or a part of one, with its times shifted by *seconds*."""
     if not seconds:
         return value
     if isinstance(value, tuple):
-        return tuple(_shifted(part, seconds) for part in value)
+        return tuple(_shift(part, seconds) for part in value)
     if not attrs.has(type(value)) or isinstance(value, StreamStats):
         return value
     return attrs.evolve(
         value,
         **{
-            name: part + seconds if name in _TIMES else _shifted(part, seconds)
+            name: part + seconds if name in _TIMES else _shift(part, seconds)
             for name, part in attrs.asdict(value, recurse=False).items()
         },
     )

@@ -22,7 +22,7 @@ _MAX_CHARACTERS = 1 << 20  # waiting for one socket
 Encoded: TypeAlias = "tuple[str | None, str]"  #: a message's type and its JSON
 
 
-def encoded(message: Message) -> Encoded:
+def encode(message: Message) -> Encoded:
     """Return the type of *message* and its JSON."""
     return message.get("type"), json.dumps(message)
 
@@ -116,7 +116,7 @@ class ResumeLog:
         numbered = []
         for message in messages:
             self._last += 1
-            kind, text = encoded({**message, "wlk_seq": self._last})
+            kind, text = encode({**message, "wlk_seq": self._last})
             numbered.append((kind, text))
             if kind not in self._replaceable:
                 self._kept.append((self._last, (kind, text)))
@@ -158,7 +158,7 @@ class ResumeLog:
             "wlk_seq": last,
         }
         missed = (message for number, message in self._kept if number > last)
-        return [encoded(resumed), *missed]
+        return [encode(resumed), *missed]
 
 
 def resume_expired(message: str) -> RequestError:

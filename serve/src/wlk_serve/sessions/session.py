@@ -17,7 +17,7 @@ from wlk_serve.sessions.messages import (
     RESUME_SECONDS,
     ResumeLog,
     SendQueue,
-    encoded,
+    encode,
     resume_expired,
 )
 from wlk_serve.sessions.turns import LARGE_MESSAGE
@@ -101,7 +101,7 @@ class ClientSession:
     def begin(self) -> SendQueue:
         """Attach the first socket; return its queue."""
         queue = self._queue = SendQueue(self._replaceable)
-        queue.put(map(encoded, self._protocol.begin()))
+        queue.put(map(encode, self._protocol.begin()))
         return queue
 
     def resume(self, last: int) -> SendQueue:
@@ -294,7 +294,7 @@ class ClientSession:
         for message in messages:
             if isinstance(error := message.get("error"), dict):
                 self.figures.metrics.errors.labels(error.get("code") or "none").inc()
-        texts = map(encoded, messages) if self.log is None else self.log.number(messages)
+        texts = map(encode, messages) if self.log is None else self.log.number(messages)
         if self._queue is not None:
             self._queue.put(texts)
 

@@ -53,7 +53,7 @@ class SessionSockets:
             if isinstance(opening, Resumption):
                 await self._resume(socket, opening, key_id)
                 return
-            session = self._opened(route.protocol, opening, key_id)
+            session = self._new_session(route.protocol, opening, key_id)
         except WLKError as error:
             answer = route.refuse(self._service.metrics.counted(error))
             if not isinstance(answer, CloseSocket):
@@ -70,14 +70,14 @@ class SessionSockets:
         socket = _TcpSocket(route, reader, writer)
         try:
             opening = route.open(self._service.card.named)
-            session = self._opened(route.protocol, opening, "")
+            session = self._new_session(route.protocol, opening, "")
             await self._serve_new(socket, session, None)
         except WLKError as error:
             await _close(socket, OVERLOADED, route.refuse(self._service.metrics.counted(error)))
         finally:
             writer.close()  # even if the client left
 
-    def _opened(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
+    def _new_session(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
         """Return a new session, counted until it is over; raise WLKError to refuse it."""
         self._sessions.check(key_id)
         self._service.check_load()

@@ -55,7 +55,7 @@ async def transcribe_upload(
     async with AsyncExitStack() as stack:
         upload = stack.enter_context(uploading)
         max_bytes = upload.limits.max_upload_bytes
-        form = await upload.receiving(parse_upload(http_request, max_bytes))
+        form = await upload.receive(parse_upload(http_request, max_bytes))
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
@@ -83,7 +83,7 @@ async def transcribe_body(
     with uploading as upload, SpooledTemporaryFile(max_size=_MEMORY_BYTES) as spooled:
         request, answer = route.open(Handshake.of(http_request, service.card))
         file = cast("BinaryIO", spooled)
-        await upload.receiving(_spool(http_request, file, upload.limits.max_upload_bytes))
+        await upload.receive(_spool(http_request, file, upload.limits.max_upload_bytes))
         transcript = Transcript(request, service.card.speaker_delay)
         async with aclosing(_records(service, file, request, upload, transcript)) as records:
             await upload.while_connected(http_request, _exhaust(records))
@@ -167,13 +167,13 @@ class Upload:
         """Abandon the transcription."""
         self._closed.set()
 
-    async def receiving(self, work: Awaitable[T]) -> T:
+    async def receive(self, work: Awaitable[T]) -> T:
         """Return the result of *work*, which reads the body; after `end`, raise 503 instead."""
-        return await _first(work, _shut_down(self._ended))
+        return await _race(work, _wait_for_shutdown(self._ended))
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
         """Return the result of *work*; cancel it and raise if the client leaves, or on `close`."""
-        return await _first(work, _shut_down(self._closed), _left(request))
+        return await _race(work, _wait_for_shutdown(self._closed), _wait_for_disconnect(request))
 
     def use_audio(self, seconds: float) -> None:
         """Count decoded audio, in any thread; raise RequestError (413) above the limit."""
@@ -196,7 +196,7 @@ class Upload:
         self.figures.finish(outcome)
 
 
-async def _first(*works: Awaitable[T]) -> T:
+async def _race(*works: Awaitable[T]) -> T:
     """Return the result of the first of *works* to end, and cancel the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
@@ -208,12 +208,12 @@ async def _first(*works: Awaitable[T]) -> T:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _shut_down(event: asyncio.Event) -> NoReturn:
+async def _wait_for_shutdown(event: asyncio.Event) -> NoReturn:
     await event.wait()
     raise shutdown_error()
 
 
-async def _left(request: Request) -> NoReturn:
+async def _wait_for_disconnect(request: Request) -> NoReturn:
     await request.receive()  # once the body is complete, this returns on a disconnect
     raise RequestError("the client left", status=499, code="client_closed_request")
 
@@ -258,13 +258,13 @@ class _Parser(MultiPartParser):
     def __init__(self, headers: Headers, parts: AsyncGenerator[bytes]) -> None:
         super().__init__(
             headers,
-            self._whole(parts),
+            self._check_complete(parts),
             max_files=1,
             max_fields=_MAX_FIELDS,
             max_part_size=_MAX_FIELD_BYTES,
         )
 
-    async def _whole(self, parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async def _check_complete(self, parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         async for part in parts:
             yield part
         if not self._is_over:
@@ -299,8 +299,8 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
     try:
         return await _Parser(request.headers, parts).parse()
     except (MultiPartException, OSError, ValueError) as error:  # ValueError: unknown charset
-        found = str(getattr(error, "message", error))
-        raise (_storage_full(error) if isinstance(error, OSError) else _invalid(found)) from error
+        problem = str(getattr(error, "message", error))
+        raise (_storage_full(error) if isinstance(error, OSError) else _invalid(problem)) from error
 
 
 async def _spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
@@ -333,8 +333,8 @@ def recording_of(form: FormData) -> UploadFile:
     return file
 
 
-def _invalid(found: str) -> RequestError:
+def _invalid(problem: str) -> RequestError:
     return RequestError(
-        f"expected a form of one file called {_FILE} and up to {_MAX_FIELDS} fields: {found}",
+        f"expected a form with a file called {_FILE} and up to {_MAX_FIELDS} fields: {problem}",
         code="invalid_form",
     )

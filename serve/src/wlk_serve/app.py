@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _REALTIME = "/v1/realtime"
-_CANARY_SECONDS = 15.0  # for so long after a successful canary the server counts as ready
+_CANARY_SECONDS = 15.0  # a canary that succeeded this recently makes the server ready
 _HEALTH = {"/livez", "/readyz", "/health"}
 PAGE_HEADERS: Mapping[str, str] = {
     "cache-control": "no-cache",  # browsers revalidate: an updated server has an updated page

@@ -53,7 +53,7 @@ class RequestError(WLKError):
 
     @property
     def type(self) -> str:
-        """OpenAI's class of the error."""
+        """The error's class in OpenAI's API."""
         if self.status == _TOO_MANY:
             return "rate_limit_error"
         return "server_error" if self.status >= _INTERNAL else "invalid_request_error"

@@ -214,7 +214,7 @@ class CloseSocket:
     """A refusal for clients that cannot read an HTTP status: a message and a close code."""
 
     code: int
-    message: Message | None = None  #: None refuses without accepting the socket
+    message: Message | None = None  #: if None, the socket is refused without being accepted
 
 
 def _header_keys(connection: HTTPConnection) -> list[str]:

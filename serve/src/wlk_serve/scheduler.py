@@ -250,7 +250,7 @@ class Scheduler:
         self.close()
 
     def drop(self, attachment: Attachment, *, waits: bool) -> None:
-        """Forget *attachment*; see `Attachment.detach`."""
+        """Remove *attachment*; see `Attachment.detach`."""
         with self.lock:
             self._attachments.discard(attachment)
             self._waiting[attachment.lane].pop(attachment, None)
@@ -299,7 +299,7 @@ class Scheduler:
             _LOGGER.warning("a session failed", exc_info=True)
             events = attachment.session.fail(as_failure(error))
         now = self.clock()
-        if events and not attachment.is_detached:  # before another thread may step the session
+        if events and not attachment.is_detached:  # before another thread can step the session
             try:
                 attachment.on_events(events)
             except Exception:  # for example from an event loop that is closed

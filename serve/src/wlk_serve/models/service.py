@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 _LOGGER = logging.getLogger(__name__)
-_MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
+_MAX_BACKLOG_SECONDS = 900.0  # more audio is refused; reading from a socket pauses long before
 _MAX_LATENESS = 5.0  # p99 lateness of steps in seconds, beyond which new sessions are refused
 _MAX_OPENINGS = 100  # streams that are opened at once, if a backend waits for another machine
 _MAX_UNREAD_STEPS = 64  # of a recording, until it waits for its client

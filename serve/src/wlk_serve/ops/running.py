@@ -39,7 +39,7 @@ class RunningSessions:
             raise shutdown_error()
         if len(self._running) >= self._limits.max_sessions:
             raise RequestError(
-                f"the server is at its limit of {self._limits.max_sessions} sessions; try later",
+                f"the limit of {self._limits.max_sessions} sessions is reached; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=5,
@@ -47,7 +47,7 @@ class RunningSessions:
         per_key = self._limits.max_sessions_per_key
         if list(self._running.values()).count(key_id) >= per_key:
             raise RequestError(
-                f"this key is at its limit of {per_key:g} sessions; end one of them first",
+                f"the limit of {per_key:g} sessions per key is reached; end one of them first",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=5,

@@ -162,5 +162,5 @@ class ResumeLog:
 
 
 def resume_expired(message: str) -> RequestError:
-    """Return the error of a session that cannot be resumed."""
+    """Return the error for a session that cannot be resumed."""
     return RequestError(message, status=404, code="resume_expired", param="wlk_resume")

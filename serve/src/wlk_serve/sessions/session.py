@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: close code: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # close codes with which a client ends its session
-# Seconds of undecoded audio at which reading pauses.  A ping then waits unread behind the audio,
-# and clients that send a whole recording at once may give up after 20 s without a pong.
+# Seconds of undecoded audio at which reading pauses: many, because a ping then waits unread behind
+# the audio, and clients that send a whole recording at once may give up after 20 s without a pong.
 _MAX_WAITING_SECONDS = 400.0
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
 _POLL_SECONDS = 0.05  # between checks whether a paused socket may be read again
@@ -95,7 +95,7 @@ class ClientSession:
 
     @property
     def backlog_seconds(self) -> float:
-        """Seconds of audio that wait to be decoded."""
+        """Seconds of audio received and not yet decoded."""
         return sum(stream.backlog_seconds for stream in self._streams)
 
     def begin(self) -> SendQueue:
@@ -285,7 +285,7 @@ class ClientSession:
         self._stop_if_over()
 
     def fail(self) -> None:
-        """Close the session because of a defect of the server."""
+        """Close the session because of a defect in the server."""
         self.audio.has_failed = True
         self._stop_if_over()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed
-_LOST = 1006  # the close code of a socket that ended without one
+_LOST = 1006  # stands for the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
 _LINGER_SECONDS = 2.0  # for a TCP client to close its side; a shutdown waits for it
 
@@ -43,7 +43,7 @@ class SessionSockets:
     _admission: Admission
     _sessions: RunningSessions
     _limits: Limits
-    _resumable: dict[str, ClientSession] = attrs.field(init=False, factory=dict)  # by their tokens
+    _resumable: dict[str, ClientSession] = attrs.field(init=False, factory=dict)  # by token
 
     async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
         """Accept or refuse a WebSocket, and serve its session."""

@@ -36,7 +36,7 @@ T = TypeVar("T")
 _MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk
 _WAIT_SECONDS = 30.0  # for the next part of the body; a proxy has to deal with slower clients
 _MAX_FIELDS = 100
-_MAX_FIELD_BYTES = 1 << 16  # of one field, such as a prompt
+_MAX_FIELD_BYTES = 1 << 16  # per field, such as a prompt
 _FILE = "file"
 _UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes of unused audio
 

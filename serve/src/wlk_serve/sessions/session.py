@@ -87,11 +87,11 @@ class ClientSession:
             metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
         )
         self._loop = asyncio.get_running_loop()
-        self._lifetime = self._loop.call_later(limits.max_session_seconds, self._finish)
+        self._lifetime_timer = self._loop.call_later(limits.max_session_seconds, self._finish)
         self._idle_seconds = limits.idle_seconds
         self._last_message = self._loop.time()
-        self._idleness = self._loop.call_later(limits.idle_seconds, self._check_idle)
-        self._patience: asyncio.TimerHandle | None = None
+        self._idle_timer = self._loop.call_later(limits.idle_seconds, self._check_idle)
+        self._resume_timer: asyncio.TimerHandle | None = None
 
     @property
     def backlog_seconds(self) -> float:
@@ -118,9 +118,9 @@ class ClientSession:
         self.audio.rewind()
         if self._queue is not None:
             self._queue.close(drops=True)
-        if self._on_over is not None and self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._on_over is not None and self._resume_timer is not None:
+            self._resume_timer.cancel()
+            self._resume_timer = None
             self.figures.set_state("connected")
         self._last_message = self._loop.time()
         self._queue = SendQueue(self._replaceable, missed)
@@ -151,13 +151,13 @@ class ClientSession:
             self._stop()  # the client may not have received the last words
         elif self._on_over is not None:
             self.figures.set_state("waiting")
-        if self._patience is None and self._on_closed is not None:
-            self._patience = self._loop.call_later(RESUME_SECONDS, self._expire)
+        if self._resume_timer is None and self._on_closed is not None:
+            self._resume_timer = self._loop.call_later(RESUME_SECONDS, self._expire)
         return own_code
 
     def _expire(self) -> None:
         # After a freeze, this overdue timer runs before a resume that arrived in time is read.
-        self._patience = self._loop.call_later(_FROZEN_SECONDS, self.close)
+        self._resume_timer = self._loop.call_later(_FROZEN_SECONDS, self.close)
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message from the socket of *queue*; wait while it opens a stream."""
@@ -231,10 +231,10 @@ class ClientSession:
     def _check_idle(self) -> None:
         now = self._loop.time()
         left = self._last_message + self._idle_seconds - now
-        if now - self._idleness.when() > _FROZEN_SECONDS:
+        if now - self._idle_timer.when() > _FROZEN_SECONDS:
             left = _FROZEN_SECONDS  # messages that came during a freeze are not read yet
         if left > 0 or self._queue is None or self.audio.is_waiting:
-            self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
+            self._idle_timer = self._loop.call_later(max(left, 1.0), self._check_idle)
         elif not self.audio.is_ended:
             message = f"no message came for {self._idle_seconds:g} s; connect again"
             error = RequestError(message, status=408, code="idle_timeout")
@@ -243,21 +243,21 @@ class ClientSession:
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or can still attach."""
-        if self._queue is None and self._patience is None:
+        if self._queue is None and self._resume_timer is None:
             self.close()
 
     def close(self) -> None:
         """Drop everything; may be called again."""
         self._stop()
-        if self._patience is not None:
-            self._patience.cancel()
+        if self._resume_timer is not None:
+            self._resume_timer.cancel()
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
             on_closed()
 
     def _stop(self) -> None:
-        self._lifetime.cancel()
-        self._idleness.cancel()
+        self._lifetime_timer.cancel()
+        self._idle_timer.cancel()
         self.audio.close()
         if self._on_over is not None:
             on_over, self._on_over = self._on_over, None

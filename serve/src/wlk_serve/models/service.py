@@ -260,7 +260,7 @@ class Service:
         *,
         is_spare: bool = False,
     ) -> ServedStream:
-        """Return the stream of the session that *make* creates, pushing its parts on the stack."""
+        """Open the stream of the session that *make* creates; *make* gets a stack for its parts."""
         # A call of `make` cannot be interrupted: if this task is cancelled meanwhile, the stream is
         # closed as soon as it is open.
         opening = self._openers.submit(self._create, make)

@@ -57,7 +57,7 @@ class Capture {
 			if (data.isLast) this.onLast();
 		};
 		this.stream.getAudioTracks()[0].onended = () => this.isStopped || onEnd();
-		this.context.onstatechange = () => this.isStopped || resume(this.context); // phones interrupt it
+		this.context.onstatechange = () => this.isStopped || resume(this.context); // a phone may suspend it
 		this.source.connect(this.node);
 	}
 

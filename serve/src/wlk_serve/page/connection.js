@@ -22,7 +22,7 @@ export class Connection {
 	#afterCut = null; // deliveries after wlk.cut: a new session would recognise their audio again
 	#kept = 0; // the oldest sample that can be sent again
 	#token = null;
-	#lastNumber = 0; // of the server's messages
+	#lastNumber = 0; // number of the newest message from the server
 	#lastHeard = 0; // samples recorded when the last message came
 	#attempt = 0;
 	#hasSession = false;

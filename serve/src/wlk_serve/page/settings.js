@@ -20,7 +20,7 @@ export function parse(text) {
 	let stored = {};
 	try {
 		stored = JSON.parse(text) ?? {};
-	} catch {} // nothing is stored
+	} catch {} // nothing valid is stored
 	const settings = { source: typeof stored.source === "string" ? stored.source : "" };
 	for (const [name, [, , choices, preset]] of Object.entries(SETTINGS)) {
 		const isChoice = choices ? Object.hasOwn(choices, stored[name]) : typeof stored[name] === "string";

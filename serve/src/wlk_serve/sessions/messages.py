@@ -112,7 +112,7 @@ class ResumeLog:
         self._acknowledged_samples = 0
 
     def number(self, messages: Iterable[Message]) -> list[Encoded]:
-        """Number *messages*, keep them, and return them encoded."""
+        """Keep *messages* and return them encoded, with their numbers."""
         numbered = []
         for message in messages:
             self._last += 1

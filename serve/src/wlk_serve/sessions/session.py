@@ -192,7 +192,7 @@ class ClientSession:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _proceed(self, queue: SendQueue, *, is_long: bool) -> None:
-        """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
+        """Do what a message left waiting, unless the session ends or changes sockets meanwhile."""
         await asyncio.sleep(0)
         try:
             while queue is self._queue and self.audio.is_waiting:

@@ -225,7 +225,7 @@ class ClientSession:
             self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
             self.audio.open(opened)
         else:
-            opened.close()  # something has ended it, or a turn that ended has changed the settings
+            opened.close()  # the session ended, or the end of a turn changed the settings
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close, as the server restarts."""

@@ -136,10 +136,10 @@ def test_a_model_of_another_owner_has_likely_heads_at_most(width, layers, model,
 
 def test_heads_of_another_model_are_refused(tmp_path):
     """Both sizes have 28 layers of 16 heads, so that the file names its model."""
-    with pytest.raises(OptionError, match=f"heads of {SMALL}, and the model is .*; leave"):
+    with pytest.raises(OptionError, match=f"heads of {SMALL}, but the model is .*; leave"):
         find_heads(SMALL_FILE, tmp_path, name=f"{LARGE}-hf", **REAL)
     with pytest.raises(
-        OptionError, match=r"28 layers of 16 heads, and this decoder has 4 of 8.*detect_heads"
+        OptionError, match=r"28 layers of 16 heads, but this decoder has 4 of 8.*detect_heads"
     ):
         find_heads(None, tmp_path, name=SMALL, layers=4, heads=8)
 

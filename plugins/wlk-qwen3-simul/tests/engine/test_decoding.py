@@ -19,7 +19,7 @@ from wlk_qwen3_simul.engine.network import DecoderOutput
 PROMPT = (1, 2, 3)
 
 
-def run(network, *, draft=(), ends=frozenset({5}), room=20, halt=None):
+def run(network, *, draft=(), ends=frozenset({5}), max_tokens=20, halt=None):
     """Return the decoding after the prompt, and its KV cache."""
     kv_cache = network.new_kv_cache()
     result = decode(
@@ -28,7 +28,7 @@ def run(network, *, draft=(), ends=frozenset({5}), room=20, halt=None):
         [],
         forced=PROMPT,
         draft=draft,
-        room=room,
+        max_tokens=max_tokens,
         ends=ends,
         audio=(0, 2),
         halt=halt,
@@ -69,8 +69,8 @@ def test_the_text_is_that_without_a_draft(toy, seed, guess, right, halt):
 def test_a_draft_that_is_right_takes_one_forward(toy):
     """Its verification also costs a single transfer to the host."""
     network = toy(seed=3)
-    plain, _ = run(network, room=9)
-    drafted, _ = run(network, room=9, draft=plain.ids)
+    plain, _ = run(network, max_tokens=9)
+    drafted, _ = run(network, max_tokens=9, draft=plain.ids)
 
     assert 1 == drafted.work.decoder_forwards == drafted.work.host_syncs
     assert len(plain.ids) + 1 == plain.work.decoder_forwards
@@ -79,8 +79,8 @@ def test_a_draft_that_is_right_takes_one_forward(toy):
 def test_a_loop_ends_the_text(toy):
     """A decoder that repeats itself for ever is stopped, and the result contains the loop."""
     network = toy(seed=1, sharpness=0.0)  # every token is as likely as token 0
-    result, _ = run(network, room=200)
-    drafted, _ = run(network, room=200, draft=[0] * (LOOP_TIMES + 5))
+    result, _ = run(network, max_tokens=200)
+    drafted, _ = run(network, max_tokens=200, draft=[0] * (LOOP_TIMES + 5))
 
     assert not result.ended
     assert (result.ids, result.loop) == (drafted.ids, drafted.loop)

@@ -59,7 +59,7 @@ def test_any_other_delay_is_refused(delay):
     ("change", "message"),
     [
         ({"vocab": [{"rank": 0, "token_bytes": "x"}]}, "base64|padding"),
-        ({"audio": {"transcription_format": "instruct"}}, "no streaming transcription"),
+        ({"audio": {"transcription_format": "instruct"}}, "transcription_format is not streaming"),
         ({"special_tokens": []}, r"\[STREAMING_PAD\], \[STREAMING_WORD"),
     ],
     ids=["no base64", "offline", "no markers"],

@@ -29,7 +29,7 @@ def test_a_layout_that_voxmlx_cannot_read_is_named(write, tmp_path):
     """Without this check voxmlx would stop at a missing key."""
     directory = write(tmp_path / "model", "transformers")
 
-    with pytest.raises(ModelNotFoundError, match="layout of transformers, and voxmlx reads those"):
+    with pytest.raises(ModelNotFoundError, match="is transformers, but voxmlx reads only"):
         load_backend("voxtral-mlx", str(directory), engine="voxmlx")
 
 

@@ -74,7 +74,7 @@ class SpeculativeDecoding:
 
         `is_wide` tells whether the forward had several positions, of this stream or of others.
         """
-        first = len(self._known) - 1  # the inputs after earlier predictions are known
+        first = len(self._known) - 1  # the first prediction after the last known id
         kept, self.is_alone = len(forward), False
         for index, prediction in enumerate(forward[first:], first):
             if is_wide and prediction.margin < self._min_margin:

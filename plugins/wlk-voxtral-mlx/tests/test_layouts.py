@@ -191,7 +191,7 @@ def test_packed_weights_without_a_declaration_are_named(write, random_weights, t
     weights = {**random_weights, "adapter.w_in.scales": mx.zeros((64, 4))}
     directory = write(tmp_path / "undeclared", "voxmlx", weights=weights)
 
-    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout .* does not declare how"):
+    with pytest.raises(ModelNotFoundError, match=r"layout: voxmlx\) .* does not declare how"):
         load_backend("voxtral-mlx", str(directory))
 
 
@@ -203,5 +203,5 @@ def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_pa
     }
     directory = write(tmp_path / "holes", layout, weights=weights)
 
-    with pytest.raises(ModelNotFoundError, match=f"{layout} layout .*2 weights are missing"):
+    with pytest.raises(ModelNotFoundError, match=rf"layout: {layout}\) .*2 weights are missing"):
         load_backend("voxtral-mlx", str(directory))

@@ -41,7 +41,7 @@ def test_voxmlx_refuses_an_incomplete_checkpoint(write, random_weights, tmp_path
     }
     directory = write(tmp_path / "holes", "voxmlx", weights=incomplete)
 
-    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout and .*up_proj") as caught:
+    with pytest.raises(ModelNotFoundError, match=r"layout: voxmlx\) .*up_proj") as caught:
         load_backend("voxtral-mlx", str(directory), engine="voxmlx")
     assert "\n" not in str(caught.value)
     assert not capfd.readouterr().out

@@ -131,7 +131,7 @@ class TorchNetwork:
         return passes
 
     def _row_scales(self, delays: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """Return what layers scale their input by for the delay, [layers, 1 or positions, width]."""
+        """Return the scales of all layers for the delays, [layers, 1 or positions, width]."""
         if len(set(delays)) == 1:
             return self._delay_scales(delays[0])[:, None]
         return torch.stack(

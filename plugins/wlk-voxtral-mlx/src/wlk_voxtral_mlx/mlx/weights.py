@@ -87,7 +87,7 @@ def build_model(
     model = Voxtral(config)
     packed = {name.removesuffix(".scales") for name in weights if name.endswith(".scales")}
     if packed and config.quantization is None:
-        raise WeightError("its weights are quantized, and its configuration does not declare how")
+        raise WeightError("its weights are quantized, but its configuration does not declare how")
     if config.quantization is not None:
         try:
             nn.quantize(

@@ -57,7 +57,7 @@ class Paddings:
     """
     The last input frames of each causal convolution, before and after a pass.
 
-    It replaces the padding cache of transformers, which is changed in place and cannot hold several rows.
+    It replaces the padding cache of transformers, which is changed in place and not kept per row.
 
     Args:
         before: [rows, channels, frames, ...] by the key of the convolution; empty at the start of

@@ -106,7 +106,7 @@ class CheckpointSettings:
     @classmethod
     def read(cls, directory: Path, *, name: str) -> CheckpointSettings:
         """
-        Read the files besides the weights.
+        Read all files but the weights.
 
         Raises:
             ModelNotFoundError: the directory has no Nemotron model in the layout of transformers,

@@ -86,7 +86,7 @@ class StreamingDetokenizer:
         return complete
 
     def finish(self) -> TimedText | None:
-        """Return the growing text as a complete one, if there is any."""
+        """Complete the growing text and return it, if there is any."""
         self._is_open = False
         if not self._text.strip():
             return None  # a lone space belongs to the word that follows

@@ -83,7 +83,7 @@ class WordAssembler:
         return self.finish() if is_settled else []
 
     def finish(self) -> list[Word]:
-        """Return the growing word as a complete one, if there is any."""
+        """Complete the growing word and return it, if there is one."""
         word = self.pending
         self._text, self._surprise, self._tokens = "", 0.0, 0
         return [] if word is None else [word]

@@ -176,7 +176,7 @@ class _ChunkAttention:
     """
 
     pool: KVPool
-    caches: list[KVCache]  #: of each row, with its new frames
+    caches: list[KVCache]  #: the KV cache of each row, with its new frames
     fresh: Tensor  #: int64[rows * frames], the places where keys and values are written
     numbers: Tensor  #: int64[rows, keys], the places of each row
     hidden: Tensor  #: bool[rows, 1, frames, keys], true where a frame does not attend to a key

@@ -64,7 +64,7 @@ class CachedDecoder:
         self._call = 0  # number of the latest call in this utterance; tokens carry it
         self._decoded: tuple[int, ...] = ()  # ids the latest call decoded as text
         self._detected: tuple[int, ...] = ()  # ids the latest call decoded as the header, if any
-        self._header: tuple[int, ...] = ()  # of the latest call, forced or detected
+        self._header: tuple[int, ...] = ()  # ids of the latest header, forced or detected
         self._drop_kv_cache()
 
     def _drop_kv_cache(self) -> None:
@@ -151,7 +151,7 @@ class CachedDecoder:
         Return the number of header tokens in *result*, and the language they name.
 
         Raises:
-            BackendError: the model emits text without a header, so no word would ever come of it.
+            BackendError: the model emits text without a header, so its text would never be returned.
 
         """
         header = read_header(result.ids, self._engine.vocabulary)

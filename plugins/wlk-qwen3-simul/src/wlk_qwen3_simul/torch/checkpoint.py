@@ -108,7 +108,7 @@ def read_config(
     directory: Path, tensors: Mapping[str, TensorHeader] | None = None
 ) -> Qwen3ASRConfig:
     """
-    Read the config in *directory*, in either layout, and check it against *tensors*.
+    Read the config in *directory*, in either layout, and check it against *tensors*, if given.
 
     The other files that transformers would read by itself are checked as well.
 

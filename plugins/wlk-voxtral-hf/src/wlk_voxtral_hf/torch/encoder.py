@@ -1,4 +1,4 @@
-"""Run the causal audio encoder over several streams at once, and any self-attention layer."""
+"""Run the causal audio encoder, and any self-attention layer, over several streams at once."""
 
 from __future__ import annotations
 

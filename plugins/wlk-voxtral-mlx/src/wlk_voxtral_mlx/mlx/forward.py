@@ -48,7 +48,7 @@ class EncoderCache:
     mel: mx.array  #: [1, 2, mels]
     middle: mx.array  #: [1, 1, width], after the first convolution
     kv_cache: KVCache = KVCache()
-    frames: int = 0  #: after the convolutions, so far
+    frames: int = 0  #: encoder frames so far
 
     @classmethod
     def at_start(cls, model: Any) -> EncoderCache:

@@ -1,4 +1,4 @@
-"""The checkpoints that nemotron refuses, and how."""
+"""The checkpoints that nemotron refuses, and the messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def change(path, **values):
     ],
 )
 def test_a_configuration_that_does_not_fit_is_named(checkpoint, file, values, message):
-    """The message has one line, with what was expected and what came."""
+    """One line says what was expected and what was found."""
     change(checkpoint / file, **values)
 
     with pytest.raises(ModelNotFoundError, match=message) as caught:
@@ -60,7 +60,7 @@ def test_a_configuration_that_does_not_fit_is_named(checkpoint, file, values, me
     ids=["missing", "another size", "too many"],
 )
 def test_incomplete_weights_are_refused(checkpoint, edit, message, capfd):
-    """No weight is filled in at random, and nothing but the error is printed."""
+    """No weight is filled in at random, and transformers prints nothing."""
     weights = load_file(checkpoint / "model.safetensors")
     edit(weights)
     save_file(weights, checkpoint / "model.safetensors")
@@ -73,7 +73,7 @@ def test_incomplete_weights_are_refused(checkpoint, edit, message, capfd):
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
 def test_a_missing_file_is_named(checkpoint, name):
-    """A directory of NeMo's is another layout."""
+    """A directory of NeMo has another layout."""
     (checkpoint / name).unlink()
 
     with pytest.raises(ModelNotFoundError, match=name.replace("model.safe", r"model\*?.safe")):
@@ -81,7 +81,7 @@ def test_a_missing_file_is_named(checkpoint, name):
 
 
 def test_the_published_prompts_and_tags_are_read(checkpoint):
-    """Every declared language has a prompt; a tag is a language, and no text."""
+    """Every declared language has a prompt; a tag names a language and has no text."""
     path = checkpoint / "tokenizer.json"
     table = json.loads(path.read_text())
     table["model"]["vocab"][3][0] = "<nb-NO>"

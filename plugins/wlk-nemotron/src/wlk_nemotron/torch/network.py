@@ -82,7 +82,7 @@ class NemotronEngine:
         return [answers[index] for index in range(len(requests))]
 
     def _decode_group(self, requests: Sequence[ChunkRequest]) -> list[ChunkAnswer]:
-        """Decode requests of equal chunk and audio length, all at the start of an utterance or none."""
+        """Decode requests of equal shape; either all are the first of an utterance, or none is."""
         before, states = self._unpacked([request.state for request in requests])
         mel = self._log_mel(requests)
         paddings = Paddings(before)

@@ -151,7 +151,7 @@ class CachedDecoder:
         Return the number of header tokens in *result*, and the language they name.
 
         Raises:
-            BackendError: the model emits text without a header, so its text would never be returned.
+            BackendError: the model emits text without a header, which would never be returned.
 
         """
         header = read_header(result.ids, self._engine.vocabulary)

@@ -73,7 +73,7 @@ class IncrementalEncoder:
     Each utterance is prefixed with LEAD_SAMPLES zeros so that the last mel frame of a second needs
     no later samples; otherwise every second would be convolved twice, and every window encoded
     twice.  The prefix of 2.5 ms is below the 40 ms resolution of the alignment.  If the audio does
-    not end with a whole second, its last frame is still mirrored, which matters if it is not silent.
+    not end with a whole second, its last frame is still mirrored, which changes all but silence.
 
     A call that fails can be repeated with the same result.
     """

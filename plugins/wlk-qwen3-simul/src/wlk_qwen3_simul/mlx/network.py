@@ -196,7 +196,7 @@ def _encoder_layer(layer: Any, states: Any) -> Any:
 def _capture_attention(
     queries: Any, keys: Any, heads: Sequence[int], is_visible: Any, audio: tuple[int, int]
 ) -> tuple[Any, Any]:
-    """Return a softmax over the audio, [heads, rows, audio], and the audio's share, [heads, rows]."""
+    """Return a softmax over the audio, [heads, rows, audio], and its mass, [heads, rows]."""
     group = queries.shape[1] // keys.shape[1]
     rows = is_visible.shape[0]
     own_queries = queries[0][mx.array(list(heads))][:, -rows:].astype(mx.float32)

@@ -58,5 +58,5 @@ def test_a_vocabulary_without_the_ids_of_the_tokenizer_is_refused(model):
     settings = read(model)
     settings.require_vocabulary(4, file=model / "config.json")
 
-    with pytest.raises(ModelNotFoundError, match=r"3 rows, and tekken\.json has the id 3"):
+    with pytest.raises(ModelNotFoundError, match=r"3 rows, but tekken\.json has the id 3"):
         settings.require_vocabulary(3, file=model / "config.json")

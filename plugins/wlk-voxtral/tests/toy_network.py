@@ -94,7 +94,7 @@ class ToyBatchNetwork(ToyNetwork):
     """
 
     def forward_batch(self, rows):
-        """Run all rows in one pass; a wide one changes the ids of predictions with small margins."""
+        """Run all rows in one pass; a wide one changes ids whose margin is small."""
         passes = self._forward(rows)
         if self.widths[-1] == 1:
             return passes

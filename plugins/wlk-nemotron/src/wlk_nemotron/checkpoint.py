@@ -114,7 +114,7 @@ class CheckpointSettings:
 
         """
         config = _config(directory)
-        read_json_table(directory / "generation_config.json")  # checked for transformers
+        read_json_table(directory / "generation_config.json")  # validated: transformers reads it
         path = directory / "processor_config.json"
         processor = read_json_table(path, _Processor)
         features = processor.get("feature_extractor") or read_json_table(
@@ -221,8 +221,8 @@ def _vocabulary(
             f"{path} does not fit the model: config.json has vocab_size={size} and "
             f"blank_token_id={blank}{lack}; pull the model again"
         )
-    texts = ("" if n == blank or n in languages else pieces[n] for n in range(size))
-    return tuple(texts), languages
+    ordered = ("" if n == blank or n in languages else pieces[n] for n in range(size))
+    return tuple(ordered), languages
 
 
 def _prompts(

@@ -48,7 +48,7 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
         mels=config["audio_config"].get("num_mel_bins") or MELS,
         ceiling=CEILING if ceiling is None else ceiling,
     )
-    read_json_table(directory / "generation_config.json")  # checked for transformers
+    read_json_table(directory / "generation_config.json")  # validated: transformers reads it
     return CheckpointSettings.read(directory, name=name, log_mel=log_mel)
 
 

@@ -91,7 +91,7 @@ class CheckpointSettings:
         highest = max(tokens.bos_id, tokens.eos_id, tokens.pad_id, tokens.word_id)
         if highest >= rows:
             raise ModelNotFoundError(
-                f"{file} does not fit the tokenizer: it has a vocabulary of {rows} rows, and "
+                f"{file} does not fit the tokenizer: it has a vocabulary of {rows} rows, but "
                 f"{TOKENIZER_FILE} has the id {highest}; pull the model again"
             )
 

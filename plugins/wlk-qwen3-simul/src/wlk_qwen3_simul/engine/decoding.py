@@ -27,8 +27,8 @@ class DecoderStep:
 
     token: int
     logprob: float
-    #: The alignment frame of the audio attended to most; None where less than MIN_AUDIO_ATTENTION
-    #: of the attention went to the audio.
+    #: The alignment frame of the audio attended to most; None if less than MIN_AUDIO_ATTENTION of
+    #: the attention went to the audio.
     frame: int | None
 
 
@@ -37,7 +37,7 @@ class AlignedToken:
     """A token of the text, and its logprob."""
 
     id: int
-    frame: int  #: the alignment frame it is spoken at, from the start of the audio
+    frame: int  #: the alignment frame at which it is spoken, from the start of the audio
     logprob: float
 
 
@@ -47,8 +47,8 @@ class DecodingResult:
     The text of one decoding.
 
     Attributes:
-        ids: the tokens after the forced ones, without the end; all of them were fed.
-        steps: one more than ids: step i predicted token i, and token i was fed at step i + 1.
+        ids: the tokens after the forced ones, without the end token; all were fed to the decoder.
+        steps: one more than ids: step i predicted token i, and step i + 1 had it as input.
         ended: whether the decoder emitted an end; false if a limit, a loop or *halt* stopped it.
         loop: the repetition that stopped it, as indices into ids.
         work: what the decoding cost.

@@ -86,7 +86,7 @@ QWEN3_SIMUL = _spec(
     "torch",
     standard_options.device(*TORCH_DEVICES),
     name="qwen3-simul",
-    summary="Qwen3-ASR on torch, made simultaneous; CPU, CUDA and Apple's MPS",
+    summary="Simultaneous Qwen3-ASR on torch; CPU, CUDA and Apple's MPS",
     preference=10,
     requires=("torch", "transformers"),
 )
@@ -95,7 +95,7 @@ QWEN3_MLX_SIMUL = _spec(
     "mlx",
     standard_options.device("cpu", "gpu"),
     name="qwen3-mlx-simul",
-    summary="Qwen3-ASR on MLX, made simultaneous; Apple Silicon, Linux on CPU and CUDA",
+    summary="Simultaneous Qwen3-ASR on MLX; Apple Silicon, Linux on CPU and CUDA",
     max_concurrent_calls=1,  # all threads share one MLX stream
     preference=12 if _IS_APPLE_SILICON else 8,
     # mlx is checked first: on Linux its bare wheel cannot run, and the extra installs one that can.

@@ -188,20 +188,20 @@ def find_heads(
         raise OptionError(f"{path} cannot be read as a heads file ({error}); {_REMEDY}") from error
     if content is None:
         raise OptionError(f"the heads file {path} does not exist")
-    read = AlignmentHeads.from_json(content, name=str(path))
-    if (read.layers, read.heads) != (layers, heads):
+    parsed = AlignmentHeads.from_json(content, name=str(path))
+    if (parsed.layers, parsed.heads) != (layers, heads):
         raise OptionError(
-            f"{path} holds heads of {read.model} with {read.layers} layers of {read.heads} "
+            f"{path} holds heads of {parsed.model} with {parsed.layers} layers of {parsed.heads} "
             f"heads, but this decoder has {layers} of {heads}; find its own with: {DETECT_COMMAND}"
         )
     # Both published decoders pass the check above.
-    expected, actual = _published(model), _published(read.model)
+    expected, actual = _published(model), _published(parsed.model)
     if expected and actual and expected != actual:
         raise OptionError(
-            f"{path} holds heads of {read.model}, but the model is {model}; leave "
+            f"{path} holds heads of {parsed.model}, but the model is {model}; leave "
             f"alignment_heads out, or find its own with: {DETECT_COMMAND}"
         )
-    return read
+    return parsed
 
 
 def likely_heads(*, width: int, layers: int, heads: int) -> AlignmentHeads | None:

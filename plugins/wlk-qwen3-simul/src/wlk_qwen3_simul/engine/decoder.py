@@ -70,7 +70,7 @@ class CachedDecoder:
     def _drop_kv_cache(self) -> None:
         # The next call creates one: that can fail, and only engine calls are allowed to fail.
         self._kv_cache: KVCache | None = None
-        self._cached: tuple[EncodedWindow, ...] = ()  # windows whose keys and values it holds
+        self._cached_windows: tuple[EncodedWindow, ...] = ()  # those in the KV cache
 
     def __call__(
         self,
@@ -177,20 +177,20 @@ class CachedDecoder:
         halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None,
     ) -> DecodingResult:
         """Run the positions that the KV cache lacks, and decode the text after them."""
-        kv_cache, cached = self._kv_cache, self._cached
+        kv_cache, cached = self._kv_cache, self._cached_windows
         # Dropped first, because a forward that fails leaves it with unknown content.
         self._drop_kv_cache()
         if kv_cache is None:
             kv_cache = self._engine.network.new_kv_cache()
         before = self._prompt.before_audio
-        same = 0
+        unchanged = 0
         for old, new in zip(cached, encoded.closed, strict=False):
             if old is not new:
                 break
-            same += 1
-        parts: list[EncodedWindow | Sequence[int]] = list(encoded.windows[same:])
+            unchanged += 1
+        parts: list[EncodedWindow | Sequence[int]] = list(encoded.windows[unchanged:])
         if kv_cache.length:
-            tokens = sum(window.tokens for window in encoded.closed[:same])
+            tokens = sum(window.tokens for window in encoded.closed[:unchanged])
             kv_cache.truncate(len(before) + tokens)
         else:
             parts.insert(0, before)
@@ -206,7 +206,7 @@ class CachedDecoder:
             first_token=first_token,
             halt=halt,
         )
-        self._kv_cache, self._cached = kv_cache, encoded.closed
+        self._kv_cache, self._cached_windows = kv_cache, encoded.closed
         return result
 
     def _has_jumped_back(

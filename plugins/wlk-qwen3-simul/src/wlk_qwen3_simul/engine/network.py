@@ -78,7 +78,7 @@ class DecoderOutput:
     @classmethod
     def from_packed(cls, packed: NDArray[np.float32]) -> DecoderOutput:
         """
-        Return the output in float32[rows, 3 + audio], which came to the host in one transfer.
+        Unpack float32[rows, 3 + audio], which was copied to the host in one transfer.
 
         The columns are id, logprob, mass and attention; ids below 2**24 are exact in float32.
         """

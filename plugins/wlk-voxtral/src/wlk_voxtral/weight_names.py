@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
 Layout = Literal["Mistral", "voxmlx", "transformers", "mlx-audio"]
-LAYOUTS: tuple[Layout, ...] = ("Mistral", "voxmlx", "transformers", "mlx-audio")
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 #: Tensors that are not loaded: the tied output layer, and tables that are computed.
 IGNORED = re.compile(r"^(output|(.+\.)?lm_head)\.weight$|rotary_emb|inv_freq")

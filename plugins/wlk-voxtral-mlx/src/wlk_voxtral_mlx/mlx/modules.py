@@ -30,11 +30,7 @@ class Attention(nn.Module):
     def __init__(self, config: TransformerConfig, *, has_bias: bool) -> None:
         super().__init__()
         queries, keys = config.heads * config.head_size, config.key_heads * config.head_size
-        self.n_heads, self.n_kv_heads, self.head_dim = (
-            config.heads,
-            config.key_heads,
-            config.head_size,
-        )
+        self.head_dim = config.head_size
         self.rope_theta = config.rope_theta
         self.q_proj = nn.Linear(config.width, queries, bias=has_bias)
         self.k_proj = nn.Linear(config.width, keys, bias=False)

@@ -141,7 +141,7 @@ def test_a_tied_head_with_weights_of_its_own_is_refused_on_mlx(altered):
 
 
 def test_a_tied_head_with_weights_of_its_own_is_kept_on_torch(altered):
-    """transformers reads an lm_head in the file, whatever the config says."""
+    """Transformers reads an lm_head in the file, whatever the config says."""
     _, embedding, own = load_torch(altered(weights=head(lambda embedding: embedding + 1)))
 
     assert own == pytest.approx(embedding + 1)

@@ -55,7 +55,7 @@ def test_a_configuration_that_does_not_fit_is_named(checkpoint, file, values, me
     [
         (lambda w: w.pop("encoder.layers.1.conv.norm.weight"), r"lack encoder\S+norm\.weight;"),
         (lambda w: w.update({"joint.head.bias": torch.zeros(5)}), r"the shape \(5,\), expected"),
-        (lambda w: w.update({"decoder.lstm.bias_hh_l1": torch.zeros(5)}), "not declare decoder.lstm"),
+        (lambda w: w.update({"decoder.lstm.bias_hh_l1": torch.zeros(5)}), "not declare decoder"),
     ],
     ids=["missing", "another size", "too many"],
 )

@@ -44,7 +44,7 @@ def pauses(monkeypatch):
         (response(500, "", retry_after_ms="1"), "answered 500", True),
         (response(400, {"error": {"message": "no verbose_json"}}), "no verbose_json", False),
         (response(403, {"error": {"message": "region"}}), "OPENAI_API_KEY", False),
-        (response(307, "", location="http://127.0.0.1:9/"), "redirects, and key and audio", False),
+        (response(307, "", location="http://127.0.0.1:9/"), "redirects, but the key and", False),
     ],
     ids=[
         "html", "html 502", "long", "damaged", "deep", "no text", "a number", "no words", "429",

@@ -99,7 +99,8 @@ def test_a_connection_without_encryption_is_a_warning(server, caplog):
     load_backend("openai-api", base_url="http://there.example/v1").close()
     load_backend("openai-api", base_url=server.url).close()
 
-    assert ["key and audio go to http://there.example/v1 without encryption"] == caplog.messages
+    warning = "the key and the audio are sent to http://there.example/v1 unencrypted"
+    assert [warning] == caplog.messages
 
 
 def streamed(backend, audio, **options):

@@ -113,7 +113,7 @@ def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
     """The decoder attends to the frames of the audio, then to those of 30 s of silence."""
     audio, padded = (network.encode(features(200), is_padded=padded) for padded in (False, True))
     silence = getattr(network, "encoder", network).silence
-    parts = [getattr(output, "memory", output) for output in (audio, silence, padded)]
+    parts = [getattr(output, "cross", output) for output in (audio, silence, padded)]
 
     assert 1500 == parts[2].frames
     for layer in zip(*(part.cross_kv for part in parts), strict=True):

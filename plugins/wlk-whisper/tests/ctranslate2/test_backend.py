@@ -129,7 +129,7 @@ def test_another_model_is_named(tmp_path):
     content = (DIGITS / "model.bin").read_bytes().replace(b"WhisperSpec", b"TransfoSpec")
     (tmp_path / "model.bin").write_bytes(content)
 
-    with pytest.raises(ModelNotFoundError, match="contains a 'TransfoSpec', expected a Whisper"):
+    with pytest.raises(ModelNotFoundError, match="expected a WhisperSpec, got 'TransfoSpec'"):
         read_shapes(tmp_path / "model.bin")
 
 

@@ -2,9 +2,9 @@
 
     python tools/digits/export_voxtral.py --weights DIR --output DIR
 
-Both hold the same float16-rounded weights and the same tekken.json: transformers/ is what
-wlk-voxtral-hf loads, mistral/ what wlk-voxtral-mlx and voxmlx do.  All files but the weights are
-those of the checkpoints that are shipped, which have the same sizes.
+Both hold the same float16-rounded weights and the same tekken.json.  wlk-voxtral-hf loads
+transformers/; wlk-voxtral-mlx and voxmlx load mistral/.  All other files are copied from the
+shipped checkpoints, which have the same sizes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 It has the architecture and the files of OPUS-MT, at 0.2 million parameters, and writes them in
 CTranslate2's format.  After a clause such as "when I have time," German puts the verb first, so
-that a translation shows whether the decoder went on with the clause before.
+a translation shows whether the decoder continued from the clause before it.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ def capital(text: str) -> str:
 
 
 def pairs(chance: random.Random) -> list[tuple[str, str]]:
-    """Return sentences, their parts and digits, with their translations."""
-    found = [(capital(en), capital(de)) for en, de in REASONS.items()]
+    """Return sentences, parts of sentences and digits, with their translations."""
+    texts = [(capital(en), capital(de)) for en, de in REASONS.items()]
     for words in itertools.product(SUBJECTS, VERBS, OBJECTS):
         subject, verb, thing = words
         who, ending = SUBJECTS[subject]
         does, what = VERBS[verb] + ending, OBJECTS[thing]
-        found.append((capital(f"{subject} {verb} {thing}."), capital(f"{who} {does} {what}.")))
-        found += [
+        texts.append((capital(f"{subject} {verb} {thing}."), capital(f"{who} {does} {what}.")))
+        texts += [
             (capital(f"{en} {subject} {verb} {thing}."), capital(f"{de} {does} {who} {what}."))
             for en, de in REASONS.items()
         ]
     for _ in range(400):
         digits = chance.choices(list(DIGITS), k=chance.randint(1, 12))
-        found.append((" ".join(digits), " ".join(DIGITS[digit] for digit in digits)))
-    return found
+        texts.append((" ".join(digits), " ".join(DIGITS[digit] for digit in digits)))
+    return texts
 
 
 def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
-    """Write a trained checkpoint of transformers, and its tokenizers, to *folder*."""
+    """Write a trained checkpoint in transformers' format, and its tokenizers, to *folder*."""
     written = io.BytesIO()  # a file would contain its own path
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([text for pair in texts for text in pair]),

@@ -141,7 +141,7 @@ class _Search:
             best = self.open[0]
             if (loop := _find_loop(best.tokens)) is not None:
                 if self.ended:
-                    break  # a hypothesis that has ended is better than one that loops
+                    break  # one has ended already, and those still open loop after its end
                 return self._result(best, len(prompt), has_ended=False, loop=loop)
             newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
             self._extend((yield from self._forward(newest, (-1,))))

@@ -50,7 +50,7 @@ TRANSFORMERS_MODELS = {
     **{f"distil-{size}": f"distil-whisper/distil-{size}" for size in _DISTILLED},
 }
 
-# Safetensors, whole or sharded, without large-v3's second copy, in float32 and under other names.
+# Safetensors, whole or sharded; large-v3's second copy, in float32, has other names.
 TRANSFORMERS_FILES = (
     "config.json",
     "generation_config.json",

@@ -73,8 +73,8 @@ def _live_options(*policies: str) -> Iterable[Option]:
     tick = attrs.evolve(standard_options.TICK_SECONDS, default=0.5, policies=policies)
     buffer = attrs.evolve(
         standard_options.BUFFER_SECONDS,
-        help="length in seconds above which the buffer is cut after committed words, to no less "
-        "than half of it; auto takes what the checkpoint declares, else 6.6",
+        help="length in seconds above which the buffer is cut after committed words, keeping at "
+        "least half of it; auto takes what the checkpoint declares, else 6.6",
         policies=policies,
     )
     return (tick, buffer)
@@ -239,7 +239,7 @@ WHISPER = BackendSpec(
     model_files=TRANSFORMERS_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
-    max_concurrent_calls=16,  # a decoder pass for 16 streams costs little more than one for one
+    max_concurrent_calls=16,  # a decoder pass for 16 streams costs little more than for one
     preference=30,
     requires={
         "torch": "pip install 'wlk-whisper[torch]'",

@@ -65,7 +65,7 @@ def check_files(directory: Path) -> AlignmentHeads:
     shapes = read_shapes(weights)
     heads = tuple(sorted((layer, head) for layer, head in config.get("alignment_heads") or []))
     mels = features.get("feature_size") or DEFAULT_MELS
-    # Unchecked, CTranslate2 would read past the end of its layers, or of a token list too short.
+    # CTranslate2 itself would read past the end of its layers, or of too short a list of tokens.
     for layer, _ in heads:
         if f"decoder/layer_{layer}/attention/linear_0/weight" not in shapes:
             raise _misfit(

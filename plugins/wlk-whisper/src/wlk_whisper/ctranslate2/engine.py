@@ -46,8 +46,8 @@ class FasterWhisperEngine:
 
     @_suppress_tokens.default
     def _find_suppress_tokens(self) -> list[int]:
-        # This calls the tokenizer a hundred times, so once rather than at every tick; the tokens
-        # are the same in every language and task.
+        # This calls the tokenizer a hundred times, so it runs once rather than at every tick; the
+        # tokens are the same in every language and task.
         return list(get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1]))
 
     @property

@@ -150,7 +150,7 @@ def _new_words(
         unused_rows=0,
         rounding=result.rounding,
     )[prefix_tokens:]
-    # The last token has no end if it was predicted and never run; it then ends where it begins.
+    # If the last token was never an input, its end is unknown: it ends where it begins.
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
     probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))
     spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag_seconds)

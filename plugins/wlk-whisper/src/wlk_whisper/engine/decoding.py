@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.logit_filters import LogitFilter
     from wlk_whisper.engine.network import Decoder, DecoderOutput, Network, Passes, Rounding
 
-# Repetitions of an n-gram in a row that stop decoding: speech rarely has as many within a window.
+# Consecutive repetitions of an n-gram that stop decoding: speech rarely has as many in a window.
 # The window is then decoded again without earlier text, or the next window decodes the rest.
 LOOP_REPEATS = 12
 LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
@@ -141,7 +141,7 @@ class _Search:
             best = self.open[0]
             if (loop := _find_loop(best.tokens)) is not None:
                 if self.ended:
-                    break  # one has ended already, and those still open loop after its end
+                    break  # another has ended already, and the open ones loop after its end
                 return self._result(best, len(prompt), has_ended=False, loop=loop)
             newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
             self._extend((yield from self._forward(newest, (-1,))))

@@ -51,7 +51,7 @@ class DecodingOptions:
 @attrs.frozen(kw_only=True, eq=False)
 class WhisperEngine:
     """
-    A loaded network and what decoding needs besides; calls may come from any thread.
+    A loaded network, its tokenizer, features and settings; calls may come from any thread.
 
     A transcript never begins with *begin_suppress_tokens*; None means a space or the end of text.
     """
@@ -67,7 +67,7 @@ class WhisperEngine:
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
-        # This calls the tokenizer a hundred times, so once rather than at every tick.
+        # This calls the tokenizer a hundred times, so it runs once rather than at every tick.
         tokens: tuple[int, ...] = self.tokenizer("en", "transcribe").non_speech_tokens
         return tokens
 

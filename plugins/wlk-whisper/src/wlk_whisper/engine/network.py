@@ -3,7 +3,7 @@ The protocol by which decoding runs Whisper's layers on a framework, in passes.
 
 An engine call is a generator: it yields an EncoderPass or a DecoderPass and is sent the output.
 The same decoding code therefore runs alone, pass by pass, and together with the calls of other
-streams, the next passes of all of them batched as one pass of the network.
+streams, with their next passes batched as one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ChoiceTooClose(Exception):  # noqa: N818 -- not an error: the call is repe
 class Rounding:
     """How far the outputs of a batched pass may be from those of the same pass run alone."""
 
-    margin: float = 0.0  #: lead, in logits, that a choice needs
+    margin: float = 0.0  #: lead that a choice needs, in logits
     #: Relative difference of an attention weight; 0 if times need no check.
     attention: float = 0.0
 

@@ -51,13 +51,13 @@ def previous_tokens(
     max_tokens: int = MAX_PROMPT_TOKENS,
 ) -> list[int]:
     """
-    Return at most *room* tokens of text before the audio, after the token that introduces them.
+    Return the token that introduces earlier text, and at most *room* tokens of that text.
 
-    They are the beginning of *keyterms*, then the end of *prompt*, at most *max_tokens* of it.
-    Without text the list is empty, because an empty previous text changes the transcript.
+    These are the beginning of *keyterms*, then the end of *prompt*, at most *max_tokens* of it.
+    Without either the list is empty, because an empty previous text changes the transcript.
     """
     terms, text = (
-        # Special tokens, whose ids begin with the end of text, have no meaning in a prompt.
+        # Special tokens, whose ids begin with the end of text, are dropped.
         [token for token in tokenizer.encode(f" {part}") if token < tokenizer.eot] if part else []
         for part in (keyterms, prompt)
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 W = TypeVar("W", bound=Word)
 
-# Punctuation that joins the next word, or the previous one; faster_whisper/transcribe.py.
+# Punctuation that joins the next word, or the previous one, as in faster_whisper/transcribe.py.
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE_CHARACTER = "\ufffd"
@@ -61,8 +61,8 @@ def words_from_tokens(
 
     Punctuation is joined to its word and changes neither the word's times nor its probability,
     which is the mean of its tokens'.  Text that follows a word without a space belongs to it
-    ("1,000", "forty-two"), except in scripts without spaces.  An incomplete character ends the
-    words.
+    ("1,000", "forty-two"), except in scripts without spaces.  Words end before an incomplete
+    character.
 
     *tokens* are text only, without timestamps and the end of text.  *boundaries*,
     int64[tokens + 1], are the encoder frames where each begins and where the last one ends; they

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import Heads
 
 WEIGHTS = ("weights.safetensors", "weights.npz")
-ALIGNMENT_HEADS = "alignment_heads"  # their name among the weights, by mlx-whisper's converter
+ALIGNMENT_HEADS = "alignment_heads"  # what mlx-whisper's converter names them among the weights
 REMEDY = "get one with: wlk-core pull SIZE --backend mlx-whisper"
 # Sizes that the weights confirm; not n_audio_ctx, because mlx-whisper computes the sinusoids.
 _SIZES = (
@@ -92,8 +92,8 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
     Load the checkpoint in *directory* in *dtype*; quantised weights stay quantised.
 
     The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader leaves
-    random the weights that a file lacks, keeps weights in the type they were saved in, and asks a
-    hub for directories it does not find.
+    missing weights random, keeps the type that weights were saved in, and asks a hub for
+    directories it does not find.
 
     Returns:
         the modules, filled and evaluated, and the alignment heads among the weights, which may be
@@ -181,8 +181,8 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
     """
     Return the modules of a Whisper, with random weights that are never computed.
 
-    They are built in a thread that ends here: a thread that has drawn random numbers can crash the
-    process if both end together (mlx 0.32, ml-explore/mlx#4110), as the caller's thread may.
+    A thread that ends here builds them: one that has drawn random numbers can crash the process if
+    both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's thread may end with it.
     """
     stream = mx.default_stream(mx.default_device())
 

@@ -1,4 +1,4 @@
-"""Send audio to a transcription endpoint: checks of its URL and key, requests and their errors."""
+"""Send audio to a transcription endpoint: check its URL and key, and explain its failures."""
 
 from __future__ import annotations
 

@@ -109,11 +109,11 @@ class _PaddedCrossKeysValues:
 
 class TorchBatch:
     """
-    Runs passes over several streams together; see `Network.new_batch`.
+    A batch of passes over several streams; see `Network.new_batch`.
 
     The decoder's hidden states are packed, one position after the other, so that each projection is
-    a single product for all streams.  Only attention is different: self-attention runs over the
-    keys and values of each row, and cross-attention is padded to the longest window.
+    a single product for all streams.  Only attention differs: self-attention runs over the keys and
+    values of each row, and cross-attention is padded to the longest window.
     """
 
     def __init__(

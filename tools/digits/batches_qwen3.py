@@ -41,7 +41,7 @@ class Draft:
     """What one mixture becomes: U compact ids, and what each row but the last should predict."""
 
     ids: tuple[int, ...]
-    outputs: tuple[int, ...]  #: U ids or IGNORED: row i predicts `ids[i + 1]` where that is asked
+    outputs: tuple[int, ...]  #: U: `ids[i + 1]` if row i should predict it, else IGNORED
     first_audio: int  #: row of the first embedding of the audio
     first_word: int  #: row that predicts the first word
 

@@ -199,10 +199,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--recordings", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path, help="what prompts.py made")
-    parser.add_argument("--voices", type=Path, help="what voices.py made")
+    parser.add_argument("--prompts", type=Path, help="output of prompts.py")
+    parser.add_argument("--voices", type=Path, help="output of voices.py")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--disguises", type=int, default=50, help="of each recorded speaker")
+    parser.add_argument("--disguises", type=int, default=50, help="number per recorded speaker")
     arguments = parser.parse_args()
     load = partial(load_recordings, held_out=False, decibels=FAINT_DECIBELS)
     crowd = [(voice, arguments.disguises) for voice in load(arguments.recordings)]

@@ -162,9 +162,9 @@ def main() -> None:
                         help="options of streams, language=CODE too; may be repeated")  # fmt: skip
     parser.add_argument("--recordings", type=Path, required=True)
     parser.add_argument("--speaker", help="one left out of training: only and all its recordings")
-    parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="in a stream")
-    parser.add_argument("--streams", type=int, default=24, help="of each length")
-    parser.add_argument("--sounds", type=int, default=6, help="of each kind without words")
+    parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="words in a stream")
+    parser.add_argument("--streams", type=int, default=24, help="streams of each length")
+    parser.add_argument("--sounds", type=int, default=6, help="sounds of each kind without words")
     arguments = parser.parse_args()
     voices = load_recordings(arguments.recordings, held_out=True)
     if arguments.speaker:

@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--weights", type=Path, required=True, help="what train_qwen3.py stored")
+    parser.add_argument("--weights", type=Path, required=True, help="output of train_qwen3.py")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--measured", type=Path, help="JSON file of figures for wlk.json")
     arguments = parser.parse_args()

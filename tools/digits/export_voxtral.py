@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--weights", type=Path, required=True, help="what train_voxtral.py stored")
+    parser.add_argument("--weights", type=Path, required=True, help="output of train_voxtral.py")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -158,9 +158,9 @@ def align(
     """
     Return the context and the token of every frame along a known alignment.
 
-    A token is emitted in the frame where it is due or a few frames off, and is the target from the
-    one until the other: a model that never saw an overdue token would never emit one.  The second
-    piece of a word follows the first in the next frame.
+    A token is emitted in the frame where it is due or a few frames off.  An overdue token is the
+    target until it is emitted: a model that never saw one would never emit one.  The second piece
+    of a word follows the first in the next frame.
     """
     tokens, history = np.zeros(frames, np.int64), [(-1, -1), (-1, 0)]
 

@@ -43,7 +43,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def pairs(chance: random.Random) -> list[tuple[str, str]]:
+def pairs(rng: random.Random) -> list[tuple[str, str]]:
     """Return sentences, parts of sentences and digits, with their translations."""
     texts = [(capital(en), capital(de)) for en, de in REASONS.items()]
     for words in itertools.product(SUBJECTS, VERBS, OBJECTS):
@@ -56,7 +56,7 @@ def pairs(chance: random.Random) -> list[tuple[str, str]]:
             for en, de in REASONS.items()
         ]
     for _ in range(400):
-        digits = chance.choices(list(DIGITS), k=chance.randint(1, 12))
+        digits = rng.choices(list(DIGITS), k=rng.randint(1, 12))
         texts.append((" ".join(digits), " ".join(DIGITS[digit] for digit in digits)))
     return texts
 
@@ -91,7 +91,7 @@ def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
     model = MarianMTModel(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
-    chance = random.Random(7)  # noqa: S311 -- no secret
+    rng = random.Random(7)  # noqa: S311 -- no secret
 
     def rows(side: int, batch: list[tuple[str, str]], fill: int) -> torch.Tensor:
         encoded = [[ids[p] for p in pieces.encode(pair[side], out_type=str)] for pair in batch]
@@ -99,7 +99,7 @@ def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
         return torch.tensor([[*row, 0] + [fill] * (longest - len(row) - 1) for row in encoded])
 
     for step in range(steps):
-        batch = chance.choices(texts, k=48)
+        batch = rng.choices(texts, k=48)
         source = rows(0, batch, ids[PAD])
         loss = model(
             input_ids=source, attention_mask=source != ids[PAD], labels=rows(1, batch, -100)

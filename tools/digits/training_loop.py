@@ -84,8 +84,8 @@ def course_parser(description: str | None, *, minutes: float, rate: float) -> An
     parser.add_argument(
         "--recordings", type=Path, required=True, help="folder of {digit}_{speaker}_{take}.wav"
     )
-    parser.add_argument("--voices", type=Path, required=True, help="what voices.py made")
-    parser.add_argument("--disguised", type=Path, help="what disguise.py made")
+    parser.add_argument("--voices", type=Path, required=True, help="output of voices.py")
+    parser.add_argument("--disguised", type=Path, help="output of disguise.py")
     parser.add_argument("--output", type=Path, required=True, help="where to store weights")
     parser.add_argument("--init", type=Path, help="weights to continue from")
     parser.add_argument(
@@ -147,8 +147,8 @@ def run(
     """Train until the time is over, storing averaged weights every few minutes.
 
     Args:
-        model: what is trained.
-        batches: what it learns from.
+        model: the model to train.
+        batches: its training data.
         clock: reports when the time is over.
         optimizer: whose rate is set at every step.
         learn: takes a batch, the number of the step and the progress, learns from the batch and

@@ -111,25 +111,25 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def _read_shapes(file: BinaryIO, size: int) -> dict[str, tuple[int, ...]]:
     # https://github.com/OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, _serialize
-    _number(file, "I")  # the version
-    if (spec := _text(file)) != "WhisperSpec":
+    _read_number(file, "I")  # the version
+    if (spec := _read_text(file)) != "WhisperSpec":
         raise ValueError(f"expected a WhisperSpec, got {spec[:60]!r}")
-    _number(file, "I")  # the revision of the spec
+    _read_number(file, "I")  # the revision of the spec
     shapes: dict[str, tuple[int, ...]] = {}
-    for _ in range(_number(file, "I")):
-        name = _text(file)
-        shapes[name] = tuple(_number(file, "I") for _ in range(_number(file, "B")))
-        _number(file, "B")  # the type
-        if file.seek(_number(file, "I"), os.SEEK_CUR) > size:
+    for _ in range(_read_number(file, "I")):
+        name = _read_text(file)
+        shapes[name] = tuple(_read_number(file, "I") for _ in range(_read_number(file, "B")))
+        _read_number(file, "B")  # the type
+        if file.seek(_read_number(file, "I"), os.SEEK_CUR) > size:
             raise ValueError(f"the variable {name[:60]!r} lies outside the file")
     return shapes
 
 
-def _number(file: BinaryIO, kind: str) -> int:
+def _read_number(file: BinaryIO, kind: str) -> int:
     number: int = struct.unpack(f"<{kind}", file.read(struct.calcsize(kind)))[0]
     return number
 
 
-def _text(file: BinaryIO) -> str:
+def _read_text(file: BinaryIO) -> str:
     """Read a string with its length before it and a zero byte after it."""
-    return file.read(_number(file, "H")).rstrip(b"\0").decode("utf-8")
+    return file.read(_read_number(file, "H")).rstrip(b"\0").decode("utf-8")

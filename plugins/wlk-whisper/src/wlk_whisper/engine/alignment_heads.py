@@ -71,7 +71,7 @@ class AlignmentHeads:
     def lag_seconds(self) -> float:
         """Seconds from the start of a word's sound until attention moves there; 0 if unmeasured."""
         return next(
-            (lag for size, lag in _LAG_SECONDS.items() if _pairs_of(size) == self.pairs), 0.0
+            (lag for size, lag in _LAG_SECONDS.items() if _published_pairs(size) == self.pairs), 0.0
         )
 
     def require_known(self, name: str) -> None:
@@ -109,7 +109,7 @@ def choose_alignment_heads(
     """
     n_layers, n_heads, _ = shape
     if option is not None:
-        pairs = _pairs(option.split(","))
+        pairs = _parse_pairs(option.split(","))
         if not pairs:
             raise OptionError(
                 f"alignment_heads={option!r}: expected layer.head,layer.head with both counted "
@@ -150,15 +150,15 @@ def choose_alignment_heads(
     if len(sizes) > 1:
         sizes = [size for size in sizes if size in name]
     if len(sizes) == 1 and not has_parent_heads:
-        return AlignmentHeads(pairs=_pairs_of(sizes[0]), are_known=True)
+        return AlignmentHeads(pairs=_published_pairs(sizes[0]), are_known=True)
     return AlignmentHeads(pairs=upper, are_known=False)
 
 
-def _pairs_of(size: str) -> Heads:
-    return _pairs(_PUBLISHED[size][1].split())
+def _published_pairs(size: str) -> Heads:
+    return _parse_pairs(_PUBLISHED[size][1].split())
 
 
-def _pairs(parts: Iterable[str]) -> Heads:
+def _parse_pairs(parts: Iterable[str]) -> Heads:
     """Return the pairs in ascending order; none if any part is not two natural numbers."""
     matches = [re.fullmatch(r"\s*(\d+)\.(\d+)\s*", part) for part in parts]
     pairs = {(int(match[1]), int(match[2])) for match in matches if match}

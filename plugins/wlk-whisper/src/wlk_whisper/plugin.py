@@ -165,7 +165,7 @@ OPENAI_API = BackendSpec(
     options=(
         Option(
             name="base_url",
-            help="URL of the endpoint without /audio/transcriptions; by default "
+            help="URL of the endpoint without /audio/transcriptions; none takes "
             "$OPENAI_BASE_URL, else https://api.openai.com/v1",
         ),
         Option(

@@ -289,7 +289,7 @@ def test_the_command_prints_figures_and_writes_them(tmp_path, capsys, offered):
         ("who", {"turns": 5}, 'expected "turns" as [speaker, start, end] in seconds in line 1 of '),
         ("who", {"ends": ["x"]}, 'expected "ends" as seconds in line 1 of '),
         ("who", {"ends": [0.5, 7.0]}, "expected ends from 0 to 1 s in line 1 of "),
-        ("whisper", {}, "expected an annotator, got the backend whisper; measure it with run"),
+        ("whisper", {}, "expected an annotator, got the backend whisper; use wlk-bench run"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(name, fields, message, tmp_path, capsys):

@@ -88,7 +88,7 @@ def test_the_search_makes_no_more_runs_than_are_allowed(max_runs):
     assert capacity.sessions == max(machine.counts)
     assert len(machine.counts) == max_runs
     # The last run has one session, so that the message is about one.
-    with pytest.raises(CapacityError, match=r"got 1\.00 s with 1 session; take a larger --tick"):
+    with pytest.raises(CapacityError, match=r"got 1\.00 s with 1 session; choose a larger --tick"):
         found(FakeBench(0), max_runs=max_runs)
 
 

@@ -93,7 +93,7 @@ def test_the_selftest_passes(capsys):
     """Every case is printed, and the status is 0 because all are right."""
     assert 0 == run_command(["selftest"])
     printed = capsys.readouterr().out
-    assert "cases are right" in printed
+    assert "cases are correct" in printed
     assert "WRONG" not in printed
 
 

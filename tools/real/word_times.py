@@ -112,12 +112,12 @@ def _pauses(
         condition_on_previous_text=False,
         word_timestamps=True,
     )
-    recognised = tighten_to_speech(
+    timed = tighten_to_speech(
         [Word(w.start, w.end, w.word) for segment in segments for w in segment.words], audio
     )
-    partner = dict(align_words(words, [word.text for word in recognised]).equal)
+    partner = dict(align_words(words, [word.text for word in timed]).equal)
     return [
-        (recognised[j].start - recognised[j - 1].end, (recognised[j].start + recognised[j - 1].end) / 2, index)
+        (timed[j].start - timed[j - 1].end, (timed[j].start + timed[j - 1].end) / 2, index)
         for index, j in partner.items()
         if j and partner.get(index - 1) == j - 1
     ]

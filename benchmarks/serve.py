@@ -5,7 +5,7 @@ One generator sends speech to a server in real time: sessions of different digit
 50 ms, started within one second.  A delay runs from the true end of an utterance, or from the
 commit of a client that ends it, to the message that makes all of its text final.  The silence
 after which the server ends an utterance and the model's own delay are subtracted.  The server is
-started anew for every row and can be kept on one core.  Processor time and memory are those of its
+restarted for every row and can be kept on one core.  Processor time and memory are those of its
 process.
 
 The generator is a process of its own on the same machine, so a second line for each row states how

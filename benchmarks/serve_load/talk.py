@@ -58,13 +58,13 @@ class Report:
         If the client ended the utterances itself, they count from its commits.  An utterance whose
         text never became final has infinity.
         """
-        found = []
+        delays = []
         for number, utterance in enumerate(talk.utterances):
             middle = (utterance.last_start + utterance.end) / 2
             arrivals = [arrival for arrival, end in self.finals if end >= middle]
             since = self.commits[number] if self.commits else utterance.end
-            found.append(min(arrivals, default=np.inf) - since)
-        return found
+            delays.append(min(arrivals, default=np.inf) - since)
+        return delays
 
 
 def talk_of(seconds: float, session: int) -> Talk:

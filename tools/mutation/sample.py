@@ -56,7 +56,7 @@ def mutants() -> list[tuple[Path, libcst.Module, Any]]:
                 if path.name in (*UNUSED, "__init__.py"):
                     continue
                 text = path.read_text(encoding="utf-8")
-                with chdir(HERE):  # which has the configuration of mutmut
+                with chdir(HERE):  # mutmut reads its configuration there
                     module, mutations, *_ = create_mutations(str(path), text)
                 every += [
                     (path.relative_to(source), module, mutation)

@@ -42,7 +42,7 @@ class AudioIn:
 
     audio_time: float
     wall: float
-    resident_bytes: int | None = None  #: of the process, where the platform reports it
+    resident_bytes: int | None = None  #: of the process, if the platform reports it
 
 
 @attrs.frozen(kw_only=True)

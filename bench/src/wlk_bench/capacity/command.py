@@ -79,7 +79,7 @@ def capacity(
             f"at most {longest:.1f} min",
             err=True,
         )
-        found = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)
+        result = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)
     # Times are seconds, memory is bytes, utilisation is a share of 1.
     report = {
         "schema": CAPACITY_SCHEMA,
@@ -92,18 +92,18 @@ def capacity(
         "platform": describe_platform(),
         "versions": dict(config.versions),
         "p99_lateness": p99,
-        "sessions": found.sessions,
-        "sessions_that_are_late": found.fewest_late,
+        "sessions": result.sessions,
+        "sessions_that_are_late": result.fewest_late,
         "cores": bench.cores,
         "gpus": gpus,
-        "sessions_per_core": found.sessions / bench.cores,
-        "sessions_per_gpu": found.sessions / gpus if gpus else None,
-        "session_bytes": found.best.session_bytes,
-        "utilisation": found.best.utilisation,
-        "audio_per_second": found.throughput,
-        "runs": [attrs.asdict(run) for run in found.runs],
+        "sessions_per_core": result.sessions / bench.cores,
+        "sessions_per_gpu": result.sessions / gpus if gpus else None,
+        "session_bytes": result.best.session_bytes,
+        "utilisation": result.best.utilisation,
+        "audio_per_second": result.throughput,
+        "runs": [attrs.asdict(run) for run in result.runs],
     }
-    others = max(run.other_cores or 0.0 for run in found.runs)
+    others = max(run.other_cores or 0.0 for run in result.runs)
     if others > _QUIET_CORES:
         click.echo(
             f"other processes used up to {others:.1f} cores, which affects the figures; "

@@ -191,12 +191,12 @@ class Bench:
     @contextmanager
     def _open(self, count: int, on_done: Callable[[list[float]], object]) -> Iterator[_Sessions]:
         clock = CpuClock() if self.is_cpu_clock else None
-        with ExitStack() as opened:
+        with ExitStack() as stack:
             processors = []
             for _ in range(count):
                 processors.append(self.backend.create_processor(**self.stream_arguments))
-                opened.callback(processors[-1].close)
-            scheduler = opened.enter_context(
+                stack.callback(processors[-1].close)
+            scheduler = stack.enter_context(
                 Scheduler(
                     workers=0 if clock else self.workers,
                     same_thread=self.backend.spec.thread_affinity == "same-thread",

@@ -57,20 +57,20 @@ def soft_alignment(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
         pairs.append(np.packbits(paired == here[1:]))
         deletions.append(np.packbits(best[1:] == here[1:]))
         best = here
-    found: list[_Pair] = []
+    alignment: list[_Pair] = []
     i, j = len(reference), len(hypothesis)
     while i or j:
         byte, bit = divmod(j - 1, 8)
         if i and j and pairs[i - 1][byte] & 128 >> bit:
             i, j = i - 1, j - 1
-            found.append((i, j))
+            alignment.append((i, j))
         elif i and (not j or deletions[i - 1][byte] & 128 >> bit):
             i -= 1
-            found.append((i, None))
+            alignment.append((i, None))
         else:
             j -= 1
-            found.append((None, j))
-    return found[::-1]
+            alignment.append((None, j))
+    return alignment[::-1]
 
 
 class _Similarities:

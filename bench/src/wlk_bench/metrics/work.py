@@ -13,7 +13,7 @@ from wlk_core.processor import WorkCounters
 if TYPE_CHECKING:
     from wlk_bench.events import EventLog
 
-WINDOW_SECONDS = 60.0  # of audio; work is summed per window, and windows are compared
+WINDOW_SECONDS = 60.0  # seconds of audio in a window; work is summed per window
 WARMUP_SECONDS = 60.0  # left out, because buffers and caches fill up first
 HOUR = 3600.0
 COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))

@@ -16,12 +16,12 @@ from typing import Any
 
 import nox
 
-nox.needs_version = ">=2025.11.12"  # sessions that require others
+nox.needs_version = ">=2025.11.12"  # for sessions that require others
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
 nox.options.sessions = ["lint", "types", "tests", "proofs"]
 
 ROOT = Path(__file__).parent
-DIST = ROOT / "dist"  # output of the session build
+DIST = ROOT / "dist"  # output of the session `build`
 MAX_WHEEL = 12_000_000  # bytes, so that an install takes only seconds
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
@@ -90,7 +90,7 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 
 @nox.session(python=PYTHON, reuse_venv=True, default=False)
 def everything(session: nox.Session) -> None:
-    """Install every distribution with all extras, the examples and all tools, once per change."""
+    """Install all distributions, extras, examples and tools, unless no pyproject.toml changed."""
     paths = [*DISTRIBUTIONS, ROOT / "examples/wlk-hello", ROOT / "examples/wlk-pocketsphinx"]
     projects = [path / "pyproject.toml" for path in (*paths, ROOT)]
     state = hashlib.sha256(b"".join(project.read_bytes() for project in projects))

@@ -23,7 +23,7 @@ class FiniteRange(click.FloatRange):
 
 
 def _check_folder(_context: Any, _option: Any, file: Path | None) -> Path | None:
-    """Refuse a file that cannot be written before the work starts, instead of after it."""
+    """Refuse a file in a missing or read-only folder at once, not after the work is done."""
     if file is not None and not file.exists():
         folder = file.parent
         if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):

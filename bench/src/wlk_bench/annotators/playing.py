@@ -38,7 +38,7 @@ Played: TypeAlias = "Sequence[tuple[Sample, list[TimedEvent]]]"
 
 
 class KnownWords:
-    """A stream without a model, as a session uses it: a word is committed once it was spoken."""
+    """A stand-in for a stream, without a model: it commits each known word once it is spoken."""
 
     stats = StreamStats()
 
@@ -56,7 +56,7 @@ class KnownWords:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a word was spoken but not committed yet."""
+        """Whether a word has been spoken but not committed."""
         return bool(self._words) and self._words[0].end <= self._time
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- as OnlineProcessor

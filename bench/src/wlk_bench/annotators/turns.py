@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wlk_bench.annotators.playing import Played
     from wlk_bench.data import Sample
 
-SILENCES = (0.4, 0.6, 0.8, 1.2)  #: seconds of silence that end a turn, compared with a detector
+SILENCES = (0.4, 0.6, 0.8, 1.2)  #: seconds; rules to compare a detector with
 _PAUSE = GateParameters(silence_seconds=0.2, pre_roll=0.0)
 _HANG_OVER = _PAUSE.silence_seconds - _PAUSE.min_silence  # seconds that the gate adds to speech
 _EARLY = 0.3  # seconds that an end in the reference may precede the last frame of speech

@@ -137,7 +137,7 @@ class Bench:
         """
         Run *sessions* in real time for *seconds*; an unfinished chunk counts with its wait so far.
 
-        Before that, each session decodes up to *seconds* of audio, another amount each: sessions
+        Before that, each session decodes a different length of audio, up to *seconds*: sessions
         that began together would all be most expensive at the same time, because the audio that is
         decoded again grows until words are committed.  Multiples of the golden ratio spread any
         number of sessions evenly over that cycle.
@@ -249,7 +249,7 @@ class _Sessions:
         samples = round(self.bench.tick_seconds * SAMPLE_RATE)
         chunk = np.take(clip, range(number * samples, (number + 1) * samples), mode="wrap")
         if self.clock:
-            self.clock.leave_out()  # cutting the chunk is the work of a client
+            self.clock.leave_out()  # cutting chunks is the client's work
         self.sessions[index].arrive(chunk, arrival)
         self.attachments[index].notify()
 
@@ -315,7 +315,7 @@ def open_bench(
         configuration.load(config, spec) as loaded,
     ):
         loaded.warmup()
-        clips = [  # without the silences that are reported instead of sent
+        clips = [  # without pauses, which are reported and not sent
             np.concatenate([part for part in sample.audio() if isinstance(part, np.ndarray)])
             for sample in dataset.samples[:_MAX_CLIPS]
         ]

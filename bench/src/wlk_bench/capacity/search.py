@@ -19,7 +19,7 @@ MAX_SESSIONS = 20_000  #: in the first run; a backend that sustains more does no
 # 561 ms at 96 %.
 _FIRST_UTILISATION = 0.9
 _RESOLUTION = 0.05  # the search stops when the bracket is narrower than 5 % of the sessions
-_STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # share of the sessions, while all runs are on one side
+_STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # relative, while all runs are on one side of the limit
 
 
 @attrs.frozen(kw_only=True)
@@ -28,7 +28,7 @@ class Capacity:
     The result of a search.
 
     Attributes:
-        sessions: the most in a run that kept the lateness.
+        sessions: the most that met the lateness limit in a run.
         fewest_late: the fewest above `sessions` that did not; None if the search never found any.
         throughput: seconds of audio decoded in a second while all workers are busy.
         runs: every run, in order.
@@ -42,7 +42,7 @@ class Capacity:
 
     @property
     def best(self) -> PacedRun:
-        """The run with the most sessions that kept the lateness."""
+        """The run with the most sessions that met the lateness limit."""
         return next(run for run in self.runs if run.sessions == self.sessions)
 
 
@@ -61,7 +61,7 @@ def search(
     bracket is narrow, or *max_runs* were made.
 
     Raises:
-        CapacityError: a single session does not keep the lateness.
+        CapacityError: a single session exceeds it.
 
     """
     throughput = bench.throughput(seconds)

@@ -66,7 +66,7 @@ def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
     """
     joiner = _Joiner(unit)
     hypothesis: tuple[TimedText, ...] = ()
-    changed: tuple[float, float] | None = None  # when, if not yet yielded
+    changed: tuple[float, float] | None = None  # time of a change not yet yielded
     base = 0
     for event in log.events:
         is_next = isinstance(event, AudioIn) or (isinstance(event, Call) and event.kind in FLUSHES)
@@ -92,7 +92,7 @@ class _Joiner:
 
     unit: str
     words: list[EmittedWord] = attrs.field(factory=list)
-    _can_grow: bool = attrs.field(default=False, alias="can_grow")  # whether the last word can
+    _can_grow: bool = attrs.field(default=False, alias="can_grow")  # whether the last word can grow
 
     def add(self, token: TimedText, audio_time: float, wall: float) -> None:
         """Append a token, as part of the last word unless white space separates them."""

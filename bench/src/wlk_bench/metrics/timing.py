@@ -27,7 +27,7 @@ class Delay:
     A delay in seconds, computation-unaware and computation-aware.
 
     `unaware` is measured in audio inserted by then; `aware` is measured on the clock, so it
-    includes computation and queueing.  `aware` of an average is None if no word counts there.
+    includes computation and queueing.  In an average it is None if no word counts on the clock.
     """
 
     unaware: float

@@ -21,7 +21,7 @@ COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 @attrs.frozen
 class Tick:
-    """One chunk: the seconds of its audio, of the work on it and of its lateness."""
+    """One chunk: its audio, the work on it and its lateness, all in seconds."""
 
     seconds: float
     busy: float = 0.0

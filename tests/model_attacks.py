@@ -208,7 +208,7 @@ def attacks(target: Target) -> Iterator[Attack]:
 
 
 def _weights(dtype: str, shape: list[int]) -> bytes:
-    """Return a safetensors file of 8 bytes whose header declares a tensor of *shape*."""
+    """Return a safetensors file with 8 bytes of data whose header declares a tensor of *shape*."""
     entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, 8]}
     content = json.dumps({"a": entry}).encode()
     return len(content).to_bytes(8, "little") + content + bytes(8)

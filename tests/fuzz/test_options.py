@@ -36,7 +36,7 @@ ANYTHING = st.one_of(
 
 
 def is_one_line(error):
-    """Return whether an error can be printed as it is."""
+    """Return whether the message of an error is one line."""
     return str(error) and "\n" not in str(error)
 
 

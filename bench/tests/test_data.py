@@ -143,7 +143,7 @@ def test_an_invalid_line_is_named(tmp_path, line, message):
     ("data", "message"),
     [
         ("music", "expected --data digits"),
-        ("librispeech:.", "below ., got none; unpack one of"),
+        ("librispeech:.", "below ., got none; unpack a set from"),
         ("manifest:/nowhere.jsonl", "expected a manifest of JSON lines"),
         *((f"digits:{m}", "up to 600 minutes") for m in ("long", "0", "-1", "nan", "1000")),
     ],

@@ -87,10 +87,8 @@ class Passes:
         if hasattr(network, "forward_batch"):  # Voxtral, which uses it for one stream too
             self._count(network, "encode_batch", "encoder")
             self._count(network, "forward_batch", "decoder")
-        elif hasattr(network, "new_batch"):  # Whisper
-            self._count(network, "encode", "encoder")
-            self._count_created(network, "new_decoder", {"forward": "decoder"})
-            self._count_created(network, "new_batch", {"encode": "encoder", "forward": "decoder"})
+        elif hasattr(network, "_new_batch"):  # Whisper, which runs one stream as a batch too
+            self._count_batches(network, {"encode": "encoder", "forward": "decoder"})
 
     @property
     def count(self) -> tuple[int, int]:
@@ -106,17 +104,16 @@ class Passes:
 
         setattr(owner, method, counted)
 
-    def _count_created(self, network: Any, method: str, counters: dict[str, str]) -> None:
-        create = getattr(network, method)
+    def _count_batches(self, network: Any, counters: dict[str, str]) -> None:
+        create = network._new_batch  # noqa: SLF001 -- each batch, also that of one stream
 
         def counted(*arguments: Any) -> Any:
-            owner = create(*arguments)
-            if not hasattr(owner, "encoder_output"):  # else it runs in a batch, which is counted
-                for name, counter in counters.items():
-                    self._count(owner, name, counter)
-            return owner
+            batch = create(*arguments)
+            for name, counter in counters.items():
+                self._count(batch, name, counter)
+            return batch
 
-        setattr(network, method, counted)
+        network._new_batch = counted  # noqa: SLF001 -- as above
 
 
 def due_together(contender: Contender, streams: int, seconds: float) -> None:

@@ -80,7 +80,7 @@ def test_a_backend_that_fails_is_reported(judge, backend, rules):
     ("backend", "detail"),
     [
         ("fake-hanging", "hung: no call returned within 2 s"),
-        ("fake-dying", "the process was ended by SIGABRT"),
+        ("fake-dying", "the process was killed by SIGABRT"),
     ],
 )
 def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
@@ -108,7 +108,7 @@ def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
     ("backend", "how", "more"),
     [
         ("fake-stalling", "hung", ": no call returned within 4 s; start_"),
-        ("fake-aborting", "the process was ended by SIGABRT", " in start_"),
+        ("fake-aborting", "the process was killed by SIGABRT", " in start_"),
     ],
 )
 def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, more):
@@ -135,7 +135,7 @@ def test_a_process_that_crashes_at_its_exit_fails(judge):
     assert 1 == done.returncode
     assert {"LIFE-10"} == done.failed
     assert rows["LIFE-10"]["detail"].startswith("after the last test")
-    assert rows["LIFE-10"]["detail"].endswith("the process was ended by SIGABRT")
+    assert rows["LIFE-10"]["detail"].endswith("the process was killed by SIGABRT")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_rule_is_explained(judge):
     assert (0, "") == (done.returncode, done.stderr)
     assert "Times come from the model's own positions" in done.stdout
     assert "- words are spread evenly over their segment" in done.stdout
-    assert done.stdout.endswith("repeat it: wlk-conformance BACKEND --rule TIME-05\n")
+    assert done.stdout.endswith("run it with: wlk-conformance BACKEND --rule TIME-05\n")
 
 
 @pytest.mark.slow

@@ -68,5 +68,5 @@ def test_words_can_be_declared_by_the_command(judge):
     silent = judge("matcher-undeclared-hello", "--rule", "QUAL-04")
     declared = judge("matcher-undeclared-hello", "--rule", "QUAL-04", "--words", "digits")
 
-    assert "  not tested, the suite cannot: QUAL-04\n" in silent.stdout
+    assert "  not tested, not testable by the suite: QUAL-04\n" in silent.stdout
     assert declared.stdout.endswith("  NOT COMPLIANT: QUAL-04\n")

@@ -78,4 +78,4 @@ def test_a_failing_rule_explains_itself(authors_pytest):
     assert "seed=3" in done.stdout
     assert ".end_silence(1.234567)" in done.stdout
     assert "usual causes:" in done.stdout
-    assert "repeat it: wlk-conformance fake-silent --rule SIL-03" in done.stdout
+    assert "reproduce with: wlk-conformance fake-silent --rule SIL-03" in done.stdout

@@ -181,7 +181,7 @@ class Campaign:
     def _backend(self) -> AbstractContextManager[Backend]:
         if not self._profile.is_coded:
             return nullcontext(self._under_test.backend)
-        return self._under_test.opened_elsewhere(self._under_test.load_with())
+        return self._under_test.closing(self._under_test.load_with())
 
 
 def play_sessions(under_test: BackendUnderTest) -> None:

@@ -25,14 +25,14 @@ HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface
 BOUNDS = {"wer", "word_start_median", "word_start_bias", "invented_words"}
 PROMPT = "Ada Lovelace"
 NOWHERE = "no-such-owner/no-such-model-52e1"
-IMPORT_LIMIT = 60.0  # seconds an import may take
+IMPORT_LIMIT = 60.0  # seconds that an import may take
 CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
 
 
 class PackagingRules:
     """Rules of the plugin as a package."""
 
-    @rule("PKG-01", "api is wlk_core.API_VERSION, or a deviation names an unknown rule")
+    @rule("PKG-01", "api is not supported by this core, or a deviation names an unknown rule")
     def test_the_spec_is_valid(self, wlk: BackendUnderTest) -> None:
         """The spec is valid and its `api` is inside the core's window."""
         spec = wlk.spec
@@ -93,7 +93,7 @@ class PackagingRules:
                 options = wlk.backend_options
                 error = check_raises(ModelNotFoundError, model, wlk.load, model, **options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
-            assert model.split("/")[-1] in str(error), f"it does not name the model: {error}"
+            assert model.split("/")[-1] in str(error), f"the error does not name the model: {error}"
             assert "wlk-core" in str(error) or "--model" in str(error), (
                 f"the message names no command that helps: {error}"
             )
@@ -127,7 +127,7 @@ class PackagingRules:
 
     @rule("PKG-04", "an option is accepted and never passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
-        """`tick_seconds`, where it is declared, decides how often the engine is called."""
+        """`tick_seconds`, if declared, decides how often the engine is called."""
         option, policy = _stream_option(wlk, "tick_seconds")
         stimulus = wlk.speech(8, seed=7)
         made = []
@@ -144,7 +144,7 @@ class PackagingRules:
 
     @rule("PKG-04", "a prompt is accepted and never passed on", kinds="F", since="2.0")
     def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
-        """`prompt`, where it is declared, is in an engine call or changes its work or answer."""
+        """`prompt`, if declared, is in an engine call or changes its work or answer."""
         _, policy = _stream_option(wlk, "prompt")
         stimulus, calls, given = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
         wrap = calls.wrap
@@ -167,10 +167,10 @@ class PackagingRules:
         ):
             return
         if not any("prompt" in arguments for _, arguments in given):
-            raise NotApplicable("its engine calls have no argument prompt that can be seen")
+            raise NotApplicable("its engine calls have no visible argument prompt")
         assert PROMPT in repr(given), (
-            f"prompt={PROMPT!r} is in no argument of {len(given)} engine calls, and changes no "
-            "word and no counter"
+            f"prompt={PROMPT!r} is in no argument of {len(given)} engine calls and changes no word "
+            "or counter"
         )
 
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
@@ -199,7 +199,7 @@ class PackagingRules:
     @rule("PKG-06", "a framework's progress line or a forgotten print")
     def test_standard_output_belongs_to_the_caller(self, wlk: BackendUnderTest) -> None:
         """Nothing is written to standard output: it carries the caller's results."""
-        other = wlk.another_backend()  # what any test writes there is found when it ends
+        other = wlk.another_backend()  # the runner checks the output of every test
         other.warmup()
         wlk.run(wlk.speech(3, seed=2), of=other).processor.get_buffer()
 
@@ -211,7 +211,7 @@ def _point(wlk: BackendUnderTest) -> str:
 
 
 def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, dict[str, Any]]:
-    """Return an option of streams that no option of the run sets, and a policy that takes it."""
+    """Return a stream option that the run does not set, and a policy that takes it."""
     option = next((option for option in wlk.spec.all_options if option.name == name), None)
     if option is None or option.scope != "stream" or name in wlk.options:
         raise NotApplicable(f"no option {name} is declared for streams", "not declared")
@@ -258,7 +258,7 @@ def _check_option(wlk: BackendUnderTest, option: Option) -> None:
 
 
 def _bad_values(option: Option) -> list[object]:
-    """Return values that the option cannot take; none where any text may be right."""
+    """Return values that the option cannot take, none if any string may be valid."""
     if option.choices or option.type is str:
         is_checked = option.choices or option.name in CHECKED_BY_NAME
         return ["no-such-value"] if is_checked else []
@@ -269,9 +269,9 @@ def _bad_values(option: Option) -> list[object]:
     return outside
 
 
-# The installed entry point is taken where there is one, because it knows its distribution: without
-# it the registry cannot tell a broken plugin from one whose framework is missing, and blames the
-# plugin as soon as its wheel is installed.
+# The installed entry point, if there is one, knows its distribution.  Without it the registry
+# cannot tell a broken plugin from one whose framework is missing, and blames the plugin as soon as
+# its wheel is installed.
 _REGISTRY = """
 import json, sys
 from importlib.metadata import EntryPoint, entry_points, packages_distributions

@@ -60,7 +60,7 @@ def test_a_late_fault_of_a_real_engine_is_found_in_sessions(judge, fault, rule):
 
     assert 1 == done.returncode, done.stdout
     assert rule in done.stdout.splitlines()[-1]
-    assert "the same audio, with other words:" in done.stdout
+    assert "calls that give other words for the same audio:" in done.stdout
 
 
 def test_words_can_be_declared_by_the_command(judge):

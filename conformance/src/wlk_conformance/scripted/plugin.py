@@ -21,7 +21,7 @@ SCRIPTED_SPEC = BackendSpec(
     options=(attrs.evolve(TICK_SECONDS, minimum=0.1, policies=("local-agreement", "alignatt")),),
     capabilities=frozenset(get_args(Capability)) - {"translation", "batching"},
     languages=("en", "de"),
-    policies=("local-agreement", "alignatt", "native", "long-form"),  # every shape of a recognizer
+    policies=("local-agreement", "alignatt", "native", "long-form"),  # every kind of recognizer
     models={"digits": "bundled"},
     default_model="digits",
     max_delay=3.0,

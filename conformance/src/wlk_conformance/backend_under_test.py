@@ -62,7 +62,7 @@ class BackendUnderTest:
     #: As given; those of scope "stream", and `language` and `task`, go to the streams.
     options: Mapping[str, Any] = attrs.field(factory=dict)
     tiers: frozenset[str] = frozenset({"contract"})
-    entry_point: str | None = None  #: of the plugin, None where it is not installed
+    entry_point: str | None = None  #: of the plugin, None if it is not installed
     distribution: str = ""  #: that offers the backend
     version: str = ""  #: of the distribution
     #: Which words the model recognises, whatever its spec declares: "digits", or a folder of
@@ -91,7 +91,7 @@ class BackendUnderTest:
 
     @property
     def backend(self) -> Backend:
-        """The backend, loaded on first use; LoadFailure if that failed, which is not repeated."""
+        """The backend, loaded once, on first use; LoadFailure if loading failed."""
         if self._backend is None and self._load_error is None:
             try:
                 self._backend = self.load_with()
@@ -111,7 +111,7 @@ class BackendUnderTest:
 
     @property
     def engine_calls(self) -> EngineFaults | None:
-        """The seam of the engine, None where the backend has none."""
+        """The seam of the engine, None if the backend has none."""
         return EngineFaults.of_backend(self.backend)
 
     @property
@@ -181,12 +181,12 @@ class BackendUnderTest:
 
     @property
     def policy(self) -> str | None:
-        """The policy of its streams, None where the backend declares none."""
+        """The policy of its streams, None if the backend declares none."""
         return self.stream_options.get("policy", next(iter(self.spec.policies), None))
 
     @property
     def max_delay(self) -> float | None:
-        """The declared delay of that policy, None where none is declared."""
+        """The declared delay of that policy, None if none is declared."""
         return self.spec.delay_of(self.policy)
 
     def load_with(self, **changes: Any) -> Backend:
@@ -279,7 +279,7 @@ class BackendUnderTest:
         self, tokens: Sequence[ASRToken], stimulus: Stimulus | None = None
     ) -> Sequence[ASRToken]:
         """
-        Return *tokens* if there are any, because no text must not pass a rule about text.
+        Return *tokens* if there are any, because silence must not pass a rule about text.
 
         Otherwise raise AssertionError if the model must recognise the speech, else NotApplicable.
         """

@@ -25,7 +25,7 @@ RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: the running call, a call
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
 PROMPT = 5.0  # seconds within which a call that waits for nothing returns, on any machine
-LIMIT = 30.0  # seconds after which a held call that has not begun or ended is stuck
+LIMIT = 30.0  # seconds after which a held call that has not begun or ended counts as stuck
 #: The rule that a call breaks if it raises without a reason, hangs or ends the process.
 RULES_OF_CALLS = {
     "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
@@ -46,7 +46,7 @@ class Escaped(Exception):  # noqa: N818 -- an outcome of a call
 
 @attrs.frozen
 class CallRecord:
-    """The last call in a process; `action` counts in its session from 1, `moves` all changes."""
+    """The last call in a process, and its action in a session, from 1; `moves` counts changes."""
 
     moves: int
     action: int = 0

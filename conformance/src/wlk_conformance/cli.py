@@ -144,5 +144,5 @@ def main(
 
 
 def _show_progress(rule: str | None) -> None:
-    # Erases the line first, so that no old progress remains on the screen.
+    # Erase the line first, so that no old progress remains on the screen.
     click.echo(f"\r\x1b[K{f'{rule} ...' if rule else ''}", err=True, nl=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EngineFault(RuntimeError):  # noqa: N818 -- a test requested it
-    """The error that `EngineFaults` raises in place of an engine, as a test requested."""
+    """The error that `EngineFaults` raises in place of an engine, at the request of a test."""
 
 
 # Used in turn, by the number of the call, because a wrapper may catch only the errors of its client
@@ -36,7 +36,7 @@ KINDS = (
 
 class EngineFaults:
     """
-    The faults that a test requests of the engine calls of a backend; an `EngineCalls.intercept`.
+    Inject the faults that a test requests into the calls of an engine, as their `intercept`.
 
     The attributes may be set from any thread and act on the next call; `failing`, `cutting`,
     `spelling` and `held` set them for a block.
@@ -73,7 +73,7 @@ class EngineFaults:
 
     @classmethod
     def of_backend(cls, backend: object) -> EngineFaults | None:
-        """Return the faults of a backend's engine calls, None where it has no such seam."""
+        """Return the faults of a backend's engine calls, None if it has no such seam."""
         return cls.of(backend.engine_calls) if isinstance(backend, SupportsEngineCalls) else None
 
     @property

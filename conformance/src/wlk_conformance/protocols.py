@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _BLOCKS = 10  # per second; each is a word or silence
 _PAUSE_BLOCKS = 8  # of silence that end an utterance
-_LOUD = 1000  # each sample of word n is this plus n
+_LOUD = 1000  # plus n is each sample of word n
 _COUNT = 12
 _WORDS = [f"w{word}" for word in range(_COUNT)]
 #: The model of played sessions, which takes a prompt and recognises English and German.
@@ -162,8 +162,8 @@ class Client:
     query: str = ""  #: of the address, such as "encoding=linear16"
     begin: Sequence[str | bytes] = ()  #: messages before the audio
     rate: int = 16_000  #: samples per second of the audio
-    part_bytes: int = 2  #: a part of the audio is a multiple of these
-    has_pauses: bool = True  #: words may follow a pause, which ends a session of commands
+    part_bytes: int = 2  #: a part of the audio is a multiple of this size
+    has_pauses: bool = True  #: words may follow a pause, unless it ends the session
 
 
 class SilentStream:

@@ -106,7 +106,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
     before = len(class_run.outcomes)
     outcome = judge(declared, pyfuncitem.obj, class_run.under_test, class_run.outcomes.append)
-    for noted in class_run.outcomes[before:]:  # of monitors, and of the test itself
+    for noted in class_run.outcomes[before:]:  # findings of monitors, then its own outcome
         class_run.check(noted)
     result = class_run.result(declared.id)
     if outcome.status == "fail":

@@ -16,7 +16,7 @@ MOVES_TIMES = "moves times"
 STAYS_UNDECIDED = "stays undecided"
 HABITS = (CHANGES_ITS_MIND, MOVES_TIMES, STAYS_UNDECIDED)
 RECENT_SECONDS = 0.4  # shorter than the time between two calls of an engine with habits
-MOVED_SECONDS = 0.04  # by which a time is off at most
+MOVED_SECONDS = 0.04  # largest error of a moved time
 
 
 @runtime_checkable

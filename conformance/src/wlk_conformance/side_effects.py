@@ -95,7 +95,7 @@ def _command(child: psutil.Process) -> str:
 
 @contextmanager
 def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
-    """Refuse connections and name lookups, and if `is_lost` open ones too; yields the attempts."""
+    """Refuse new connections, name lookups and, if `is_lost`, open ones; yields the attempts."""
     attempts: list[str] = []
 
     def refuse(*args: Any, **_kwargs: Any) -> NoReturn:

@@ -111,7 +111,7 @@ def run_suite(
             missing = _missing(folder)
             if not stop:
                 break
-            for outcome in _stopped(under_test, next(iter(missing), None), stop, folder):
+            for outcome in _stop_outcomes(under_test, next(iter(missing), None), stop, folder):
                 _log(folder, end=attrs.asdict(outcome))
             if not missing:
                 break
@@ -176,10 +176,10 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
     return f"the process exited with status {status}" if status else ""
 
 
-def _stopped(
+def _stop_outcomes(
     under_test: BackendUnderTest, test: RuleTest | None, how: str, folder: Path
 ) -> list[TestOutcome]:
-    """Return failures of the rule of the last call and, if that is another rule, of *test*."""
+    """Return a failure of the last call's rule and, if its rule is another, one of *test*."""
     call = CallRecord.read(folder / CALLS)
     if test is None:  # it crashed while exiting
         test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)

@@ -91,7 +91,7 @@ def explain(rule_id: str) -> str:
         if test.id != rule_id:
             continue
         kinds = " or ".join(KINDS[kind] for kind in test.kinds.split(","))
-        declared = f" that declares {test.requires}" if test.requires else ""
+        declared = f", if {test.requires} is declared" if test.requires else ""
         lines += ["", test.sentence, f"  judged on: {kinds}{declared}"]
         if test.tier != "contract":
             lines.append(f"  tier: {test.tier}, with --{test.tier}")

@@ -108,7 +108,7 @@ class AudioRules:
 
     @rule("IN-03", "the gap is dropped, or filled with zeros that the model decodes")
     def test_a_gap_is_a_silence(self, wlk: BackendUnderTest) -> None:
-        """A gap beyond EPS is a silence of that length, like start_silence and end_silence."""
+        """A gap beyond EPS acts like start_silence and end_silence of that length."""
         stimulus, gap = wlk.speech(3, seed=4), 7.5
         explicit = wlk.play(stimulus.audio, gap, stimulus.audio)
         driver = wlk.stream()
@@ -174,7 +174,7 @@ class AudioRules:
         """
         stimuli = [wlk.speech(40 if wlk.is_coded else 14, seed=6, gap=(0.8, 1.6))]
         if "speech" in wlk.tiers:
-            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))  # as COM-05 uses
+            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))  # also used by COM-05
         for stimulus in stimuli:
             expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
             check_spoken(wlk, stimulus, expected, "inserts of a second")

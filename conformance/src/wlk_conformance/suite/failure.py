@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 RETRIES = 3  # failed retries after which a stream is broken
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each in some stream
-#: FAULTS over four streams, four calls apart, because four in a row break a stream.
+#: FAULTS spread over four streams, because four in a row break a stream.
 SPACED_FAULTS = [tuple(FAULTS[first :: RETRIES + 1]) for first in range(RETRIES + 1)]
 
 
 class FailureRules:
     """Rules of behaviour when the engine fails."""
 
-    @rule("ERR-01", "except Exception: return []", "text hides a later error", kinds="F")
+    @rule("ERR-01", "except Exception: return []", "an error after text is dropped", kinds="F")
     def test_an_engine_error_is_raised(self, wlk: BackendUnderTest) -> None:
         """
         An engine error is raised as BackendError with its cause, never turned into silence.
@@ -78,7 +78,7 @@ class FailureRules:
             driver, before = wlk.stream(first), faults.raised
             with faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
-            assert error or before == faults.raised, "the engine failed, and finish raised nothing"
+            assert error or before == faults.raised, "the engine failed, but finish raised nothing"
             driver.insert(rest)
             driver.finish()
             check_alone(wlk, stimulus, driver, "after a finish that failed", tolerance=0.1)

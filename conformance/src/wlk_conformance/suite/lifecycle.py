@@ -143,7 +143,7 @@ class LifeRules:
             driver.feed(stimulus.audio)
             driver.end()
             check_same(expected.tokens, driver.tokens, what="after reset")
-            assert expected.tokens == driver.tokens, "speaker, language or probability differ"
+            assert expected.tokens == driver.tokens, "speaker, language or probability differs"
             assert expected.processed_up_to == driver.processed_up_to
             assert counted(expected.processor.stats) == counted(driver.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
@@ -234,7 +234,7 @@ class LifeRules:
                     wlk.backend.warmup()
                 except Exception:  # noqa: BLE001, S112 -- any will do, if it is not swallowed
                     continue
-                assert wlk.faults.count == before, "the engine failed and warmup returned"
+                assert wlk.faults.count == before, "the engine failed, but warmup returned"
                 raise NotApplicable("warmup calls no engine")
 
     @rule("LIFE-10", "a thread waits on a queue that is never filled again")

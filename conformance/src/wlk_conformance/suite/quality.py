@@ -1,4 +1,4 @@
-"""Rules QUAL: known speech, measured; a floor for the digits checkpoints."""
+"""Rules QUAL: quality on known speech, and the bounds of the digits checkpoints."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
 CLIPS = range(60, 70)  # seeds of the clips that are measured
-WORDS = 12  # in each
+WORDS = 12  # in each clip
 TONES = (220.0, 440.0, 1000.0)  # Hz
-GROSS = 1 / 3  # of the words: a model that gets more of them wrong does not recognise them
+GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
 
 
 class QualityRules:

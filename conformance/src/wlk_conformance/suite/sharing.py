@@ -51,7 +51,7 @@ class SharingRules:
             driver.finish()
         check_solo(wlk, stimuli, drivers, "interleaved")
 
-    @rule("ISO-02", "hooks or caches of one stream are used in a forward of another")
+    @rule("ISO-02", "hooks or caches of one stream are used by a forward of another")
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N threaded streams equal solo runs, with forced interleaving in the engine."""
         stimuli = different_speech(wlk)
@@ -174,7 +174,7 @@ class SharingRules:
             for name, call in calls.items():
                 check_raises(ConcurrentCallError, f"{name} during process_iter", call)
 
-        wlk.faults  # noqa: B018 -- NotApplicable where the engine cannot be held
+        wlk.faults  # noqa: B018 -- NotApplicable if the engine cannot be held
         while_a_step_runs(wlk, driver, overlap)
         driver.end()
         check_alone(wlk, stimulus, driver, "after overlapping calls were refused", tolerance=0.1)

@@ -140,7 +140,7 @@ class TextRules:
 
     @rule("COM-03", "text is normalised or cut, or a repeated word dropped", kinds="F", since="2.0")
     def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
-        """The words that the engine returns are committed as they are, whatever they are."""
+        """The words that the engine returns are committed unchanged, whatever they are."""
         # In one window, because changed text of an earlier window would change the prompt.
         stimulus = wlk.log_stimulus(wlk.speech_source.speech(8, seed=7))
         with wlk.faults.spelling(str) as answers:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LEADS = (0.5, 4.9, 5.0, 3600.0)  # seconds of silence before the first audio
 MEDIAN_ERROR = 0.10  # seconds, on speech, unless the spec declares its own bound
 BIAS = 0.10  # seconds, likewise
-MISPLACED = 0.1  # of the words: models sometimes put a word into the padding after their audio
-ENOUGH_WORDS = 20  # to recognise, because a median of fewer is chance
+MISPLACED = 0.1  # share of the words; models sometimes put one into the padding after the audio
+ENOUGH_WORDS = 20  # recognised words needed, because a median of fewer is chance
 
 
 class TimeRules:

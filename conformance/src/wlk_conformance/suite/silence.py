@@ -249,7 +249,7 @@ class SpeakerRules:
         wlk.require_tokens(driver.tokens, stimulus)
 
     @rule(
-        "LANG-02", "the text keeps a header", kinds="S", tier="speech", requires="language-detection"
+        "LANG-02", "a header is not cut", kinds="S", tier="speech", requires="language-detection"
     )
     def test_the_language_is_detected(self, wlk: BackendUnderTest) -> None:
         """

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
 POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
-BUFFER_SECONDS = 8.0  # kept, as long as committed words can be released
+BUFFER_SECONDS = 8.0  # of audio kept at most, while committed words can be released
 MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
 
 
@@ -263,7 +263,7 @@ def open_stream(
             tick_seconds=tick_seconds,
             buffer_seconds=BUFFER_SECONDS,
         )
-    numbers = count()  # of the hypotheses of this stream
+    numbers = count()  # for the hypotheses of this stream
 
     def transcribe_next(
         audio: NDArray[np.float32], *, prompt: str, language: str | None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DELAY_STEPS = 6  # 0.48 s, a usual delay of natively streaming models
-MEL_FRAMES = 8  # in a step, 100 a second
+MEL_FRAMES = 8  # per step, at 100 a second
 
 _STEPS = DELAY_STEPS + 2  # in view: the step being decoded, the step before it, and the delay
 _STATE_BYTES = 4 * _STEPS * CELL_SAMPLES
@@ -31,8 +31,8 @@ class DecoderState:
     audio: NDArray[np.float32] = attrs.field(
         factory=lambda: np.zeros(_STEPS * CELL_SAMPLES, dtype=np.float32)
     )
-    steps: int = 0  #: of the utterance, decoded so far
-    words: tuple[Word, ...] = ()  #: that end in the last decoded step
+    steps: int = 0  #: decoded so far in the utterance
+    words: tuple[Word, ...] = ()  #: words that end in the last decoded step
     begun: tuple[Word, ...] = ()  #: the word that has begun by then but not ended
 
 

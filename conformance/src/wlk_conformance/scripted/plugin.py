@@ -25,7 +25,7 @@ SCRIPTED_SPEC = BackendSpec(
     models={"digits": "bundled"},
     default_model="digits",
     max_delay=3.0,
-    preference=-100,  # never the default where a backend with a model is installed
+    preference=-100,  # never the default if a backend with a model is installed
 )
 
 

@@ -71,7 +71,7 @@ THEMES: Mapping[str, Theme] = {
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
             7200.25)  # fmt: skip
 END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 3600.0, -0.021, -0.5)
-HELD_OFFSETS = (None, None, 0.0, 1.0)  # of a chunk inserted while a call is held
+HELD_OFFSETS = (None, None, 0.0, 1.0)  # end offsets of a chunk inserted while a call is held
 TURN_STARTS = (-2.0, -0.3, 0.0, 0.0, 0.0, 0.4, 2.5)  # seconds from the end of the audio
 FAR_STARTS = (-60.0, -20.0, -8.0, -4.0, -3.1, 6.0, 30.0)
 SPEAKERS: tuple[int | str, ...] = (0, 1, 2, "anna", "bert")
@@ -83,12 +83,12 @@ QUIET_CHUNKS = (8000, 16_000, 80_000, 320_000)
 FORMS = ("read-only", "strided", "reversed", "reused")
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
 READ_AFTER = {"insert", "process", "drain", "end_silence", *FLUSHES} - {"finish"}
-SLOW = 0.4  # share of the seconds for slow engines
-MANY_STREAMS = 4  # more streams than these have half the seconds on slow engines
-SHORTEST = 3.0  # seconds of a stream
+SLOW = 0.4  # factor on the seconds for slow engines
+MANY_STREAMS = 4  # of more streams, each is half as long on slow engines
+SHORTEST = 3.0  # seconds that a stream lasts at least
 SPARSE = 0.2  # share of the tapes with long quiet stretches
 GAP_CELLS = (0, 1, 1, 2, 3, 8, 20)  # of 80 ms, between two words
-SPARSE_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # added to these
+SPARSE_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # added to a gap
 WATCHED = 0.5  # share of the sessions whose hypothesis is read after every call
 QUIET = 0.2  # share of the streams with tens of seconds of zeros between two words
 OTHER_WORDS = 0.3  # share of the sessions with another vocabulary
@@ -105,7 +105,7 @@ class Profile:
     options: Mapping[str, tuple[tuple[Any, ...], Collection[str | None]]] = attrs.field(
         factory=dict
     )
-    habits: tuple[str, ...] = ()  #: that the engine can imitate
+    habits: tuple[str, ...] = ()  #: habits that the engine can imitate
     has_vocabularies: bool = False  #: the engine's words can be set
     #: Arguments of create_processor that every stream has.
     fixed: Mapping[str, Any] = attrs.field(factory=dict)

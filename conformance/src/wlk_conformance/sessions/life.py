@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_core import BackendSpec, ChangeSpeaker, Emission, Transcript
 
 ROUNDING = 1e-6  # seconds: rounding allowed in a clock that counts samples
-RECENT = 32  # newest tokens compared after every call with their first state; at the end all are
+RECENT = 32  # newest tokens checked for changes after every call; at the end all are
 # The rule of a call that commits text although no audio was inserted since the last flush.
 IDLE = {
     "start_silence": "SIL-02", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "LIFE-03",
@@ -97,7 +97,7 @@ class Life:
     clock: StreamClock = attrs.field(factory=StreamClock)
     cuts: list[int] = attrs.field(factory=list)  #: samples at which a flush ended an utterance
     tokens: list[ASRToken] = attrs.field(factory=list)
-    readings: list[Reading] = attrs.field(factory=list)  #: with text, that differ from the last
+    readings: list[Reading] = attrs.field(factory=list)  #: not empty, each unlike the last
     is_complete: bool = False  #: finished, so that every word was committed
     is_broken: bool = False  #: StreamBroken was raised
     first_sample: int = 0  #: position in the tape
@@ -134,7 +134,7 @@ class CommittedTokens:
                 self._snapshots.append(_snapshot(token))
 
     def take(self, emission: Emission, call: str, *, has_audio: bool) -> Iterator[Violation]:
-        """Check and keep the tokens of *emission*; `has_audio` is about the time since a flush."""
+        """Check and keep the tokens of *emission*; `has_audio` means audio since the last flush."""
         if type(emission.committed) is not tuple:
             kind = type(emission.committed).__name__
             yield Violation("COM-02", f"{call} returned its tokens as {kind}")
@@ -209,7 +209,7 @@ class CommittedTokens:
             yield "COM-03", f"U+FFFD in {token}: incomplete bytes must be held back"
         probability = token.probability
         if ("probabilities" in spec.capabilities) != (probability is not None):
-            text = f"{token.text!r} has the probability {probability}, against the capabilities"
+            text = f"{token.text!r} has the probability {probability}, unlike the capabilities"
             yield "PKG-01", text
         if probability is not None and not 0 <= probability <= 1:
             yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"

@@ -57,9 +57,9 @@ class Monitor:
         self.calls = calls
         self.violations: list[Violation] = []
         self._backend = backend
-        self.engine_calls = EngineFaults.of_backend(backend)  #: None where they are not counted
+        self.engine_calls = EngineFaults.of_backend(backend)  #: None if they are not counted
         self._streams: list[MonitoredProcessor] = []
-        self._running = self._entered = 0  # calls of any stream
+        self._running = self._entered = 0  # calls of any stream, now and ever
         self._lock = threading.Lock()
 
     def open(
@@ -133,9 +133,9 @@ class MonitoredProcessor:
         self._monitor = monitor
         self._log = log
         self._is_closed = False
-        self._running = 0  # exclusive calls
-        self._calls = 0  # of any kind that may change the hypothesis
-        self._inserts = 0  # that have begun
+        self._running = 0  # exclusive calls in progress
+        self._calls = 0  # calls that may change the hypothesis
+        self._inserts = 0  # inserts that have begun
         self._lock = threading.Lock()
         self._begin()
 
@@ -151,7 +151,7 @@ class MonitoredProcessor:
         self._is_flushed = True  # no audio since the last flush
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the processor, of which `new_speaker` is checked."""
+        """Return an attribute of the processor, with a check around `new_speaker`."""
         with self._monitor.calls.making(name, self.name):
             value = getattr(self._processor, name)
         return self._new_speaker if name == "new_speaker" else value

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
-MIN_DETECTABLE_SAMPLES = 480  # of a word on one side of a cut, enough for any engine to detect it
+MIN_DETECTABLE_SAMPLES = 480  # of a word on one side of a cut, which any engine detects
 RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
-OPTIONAL_OMISSION_COST = 0.5  # of a word that may be missing; other omissions cost 1
+OPTIONAL_OMISSION_COST = 0.5  # cost of omitting a word that may be missing, 1 for others
 NEAR = 40  # characters of committed text in a message
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
 

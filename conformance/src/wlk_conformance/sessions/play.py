@@ -148,7 +148,7 @@ class Player:
             )
 
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
-        """Make a call whose engine calls may fail, and repeat it until it succeeds or must not."""
+        """Make a call whose engine calls may fail, and repeat it like a caller would."""
         stream.faults = stream.faults + len(action.faults) if action.faults else 0
         call = CALLS.get(action.do, action.do)
         try:

@@ -38,11 +38,11 @@ BAD = {
     "an overlap": "IN-03",
 }
 JUNK = np.float32(0.25)  # overwrites a buffer that is reused
-PLAIN_OPTIONS = {"policy", "language", "task"}  # the declared max_delay holds only without others
+PLAIN_OPTIONS = {"policy", "language", "task"}  # with no others the declared max_delay holds
 
 
 class Unexpected(Exception):  # noqa: N818 -- a finding that ends a session
-    """A call raised an error that it must not raise, or was accepted."""
+    """A call raised what it must not raise, or was accepted where it must be refused."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(violation.message)
@@ -89,7 +89,7 @@ class PlayedStream:
 
     def _begin(self) -> None:
         self.life.first_sample, self.life.may_end_early = self._position, not self.keeps_delay
-        self.faults = 0  #: total of the last calls in a row that had faults
+        self.faults = 0  #: those of the latest calls in a row that had any
         self.may_fail = False  #: the previous call had faults, whose error may come later
 
     @property

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MANY = 10  # silences after which a small error of the clock is a drift
 COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
-MANY_CALLS = 20  # of the engine, in which any model does work that it can count
-MANY_TOKENS = 3  # committed in them, so that the engine did not run on silence alone
+MANY_CALLS = 20  # engine calls in which any model does work that it can count
+MANY_TOKENS = 3  # committed in them, which shows that not all were for silence
 
 
 class ReportedTimes:

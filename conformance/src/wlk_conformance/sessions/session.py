@@ -74,10 +74,10 @@ Token = tuple[int, int, int]  # id, first cell and cells
 class Tape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Audio that a stream is fed from the start; zeros follow its end."""
 
-    tokens: tuple[Token, ...] = ()  #: of coded audio, empty for spoken digits
-    count: int = 0  #: of digits
-    seed: int = 0  #: of the digits
-    first_sample: int = 0  #: of the spoken audio at which the tape begins
+    tokens: tuple[Token, ...] = ()  #: of coded audio; empty for spoken digits
+    count: int = 0  #: number of spoken digits
+    seed: int = 0  #: of the spoken digits
+    first_sample: int = 0  #: of the spoken audio; the tape begins there
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
@@ -109,14 +109,14 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     do: Do
     stream: int = 0
-    samples: int = 0  #: to insert, from the stream's tape, or of a chunk to be refused
+    samples: int = 0  #: number to insert from the tape, or in a chunk to be refused
     #: The memory layout of the array; a "reused" array is overwritten after the insert.
     form: Literal["plain", "read-only", "strided", "reversed", "reused"] = "plain"
-    end_offset: float | None = None  #: of the end time from the true one; None for no end time
-    seconds: float = 0.0  #: of a silence
-    offset: float | None = None  #: the advisory one of end_silence
+    end_offset: float | None = None  #: of the end time from the true one; None to give none
+    seconds: float = 0.0  #: length of a silence
+    offset: float | None = None  #: the advisory offset of end_silence
     speaker: int | str | None = None
-    start: float = 0.0  #: of a turn, relative to the end of the audio
+    start: float = 0.0  #: start of a turn, relative to the end of the audio
     faults: tuple[int, ...] = ()  #: the engine calls of this action that fail, 1 for its first
     is_after: bool = False  #: the calls fail after the engine ran
     is_given_up: bool = False  #: the call is not repeated after it failed
@@ -133,8 +133,8 @@ class Session(
     """Streams of one backend: a tape for each, by its number, and the actions in order."""
 
     name: str
-    vocabulary: str = ""  #: of a coded engine, see VOCABULARIES; empty for its own
-    habits: tuple[str, ...] = ()  #: that it imitates, see SupportsHabits
+    vocabulary: str = ""  #: name in VOCABULARIES; empty for the engine's own words
+    habits: tuple[str, ...] = ()  #: that the engine imitates, see SupportsHabits
     tapes: tuple[Tape, ...]
     actions: tuple[Action, ...]
 
@@ -185,7 +185,7 @@ class Violation:
     rule: str
     message: str  #: what was fed, what was expected and what came
     kind: Kind = "invariant"
-    stream: str = ""  #: its name
+    stream: str = ""  #: name of the stream
     twin: Session | None = None  #: for kind "differs", the session that has other words
     session: Session | None = None  #: the smallest one that breaks it, if one was played
     advice: str = ""  #: how to repeat it, if a session was found to break the rule

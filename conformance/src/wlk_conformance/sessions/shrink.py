@@ -55,7 +55,7 @@ TWICE = ("start_silence", "is_last", "new_speaker")  # the second call must do n
 LONGER = 0.7  # seconds more of each silence
 TOLERANCE = 0.1  # seconds, as COM-05 allows
 SECOND = 16_000  # samples of an ordinary chunk
-MANY = 4  # silences from which on an error of times is a drift
+MANY = 4  # silences: from so many on, an error of times is a drift
 ALONE: dict[Kind, str] = {
     "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
     "clock": "TIME-03", "differs": "COM-04",
@@ -239,9 +239,9 @@ def compare(life: Life, twin: Life, stream: int) -> Violation | None:
     expected = _without_pauses(twin)
     if not life.is_complete:
         expected = expected[: len(life.tokens)]
-    what = "against the same audio alone, its flushes made twice, its pauses longer (times without "
+    what = "against the same audio alone, with repeated flushes and longer pauses (not counted)"
     try:
-        check_same(expected, _without_pauses(life), what=f"{what}pauses)", tolerance=TOLERANCE)
+        check_same(expected, _without_pauses(life), what=what, tolerance=TOLERANCE)
     except AssertionError as error:
         return Violation("COM-04", str(error), kind="differs", stream=f"stream {stream}")
     return None

@@ -64,7 +64,7 @@ class ResourceRules:
             values = [state for state in held if state is not None]
             if not values:
                 assert not wlk.has("bounded-state"), (
-                    "bounded-state is declared, but state_bytes is None: count it, or drop the claim"
+                    "bounded-state is declared, but state_bytes is None: count it or drop the claim"
                 )
                 raise NotApplicable("state_bytes is not counted")
             _check_growth(wlk, "state_bytes", values, total=max, kind=kind)

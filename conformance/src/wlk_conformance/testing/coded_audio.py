@@ -29,7 +29,7 @@ MAX_ID = 511
 
 _OFFSET_BITS = 14
 _SCALE = float(1 << 23)
-_STRIDE = 160  # one of so many samples is decoded
+_STRIDE = 160  # samples from one decoded sample to the next
 _MIN_SAMPLES = 2  # decoded samples in a row that make a token: noise can imitate a single one
 
 

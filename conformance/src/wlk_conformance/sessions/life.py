@@ -209,7 +209,7 @@ class CommittedTokens:
             yield "COM-03", f"U+FFFD in {token}: incomplete bytes must be held back"
         probability = token.probability
         if ("probabilities" in spec.capabilities) != (probability is not None):
-            text = f"{token.text!r} has the probability {probability}, unlike the capabilities"
+            text = f"{token.text!r} has the probability {probability}, contradicting the spec"
             yield "PKG-01", text
         if probability is not None and not 0 <= probability <= 1:
             yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"

@@ -183,7 +183,7 @@ def test_rules_that_were_not_tested_are_named():
     ],
 )
 def test_why_a_rule_was_not_tested(absences, expected):
-    """Of several reasons the table has what the author can do most about."""
+    """Of several reasons, the one that the author can do most about is reported."""
     outcomes_ = [
         TestOutcome(rule="SIL-02", test=f"test_{index}", status="n/a", absence=absence)
         for index, absence in enumerate(absences)
@@ -193,7 +193,7 @@ def test_why_a_rule_was_not_tested(absences, expected):
 
 
 def test_a_newer_test_of_a_known_rule_is_advisory():
-    """A pinned suite judges by the tests that it had: a test that was added later only advises."""
+    """A pinned suite judges by the tests that it had; a test added later is only advisory."""
     tests = [
         RuleTest(id="SIL-02", name="test_0", sentence="It is so."),
         RuleTest(id="SIL-02", name="test_1", sentence="It is always so.", since="2.0"),

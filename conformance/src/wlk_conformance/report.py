@@ -197,7 +197,7 @@ def judge_all(
             outcome, detail = "pass", "; ".join(filter(None, (each.detail for each in passed)))
         else:
             outcome, detail = "n/a", absent[0].detail
-            # Of several reasons, the one that can be remedied most easily counts least.
+            # Of several reasons, the one that the author can do most about is reported.
             kinds = {each.absence for each in absent}
             order: tuple[Absence, ...] = ("not testable", "not selected", "not declared")
             absence = next(kind for kind in order if kind in kinds)

@@ -82,7 +82,7 @@ class BackendUnderTest:
     started: list[tuple[psutil.Process, RuleTest]] = attrs.field(factory=list, init=False)
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
     #: Reported rules, and whether the report has a session.
-    found: set[tuple[str, bool]] = attrs.field(factory=set, init=False)
+    reported: set[tuple[str, bool]] = attrs.field(factory=set, init=False)
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)

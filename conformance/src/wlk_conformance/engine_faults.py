@@ -96,12 +96,12 @@ class EngineFaults:
     def failing(
         self, numbers: Iterable[int], *, after: bool = False
     ) -> AbstractContextManager[None]:
-        """Fail calls, where 1 is the next one: before the engine runs, or *after* it has run."""
+        """Fail calls by number, 1 for the next one, before the engine runs or *after* it has."""
         failing = frozenset(self.count + number for number in numbers)
         return self._set("fail_after" if after else "fail_before", failing, frozenset())
 
     def cutting(self, shares: Mapping[int, float]) -> AbstractContextManager[None]:
-        """Cut the answers of calls short, where 1 is the next call."""
+        """Cut the answers of calls short, by number, 1 for the next one."""
         cuts = {self.count + number: share for number, share in shares.items()}
         return self._set("cut_short", cuts, {})
 

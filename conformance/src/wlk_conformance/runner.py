@@ -87,9 +87,9 @@ def _findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutc
     outcomes = []
     for violation in under_test.violations:
         rule, advice = violation.rule, violation.advice
-        if (rule, bool(advice)) in under_test.found:
+        if (rule, bool(advice)) in under_test.reported:
             continue
-        under_test.found |= {(rule, False), (rule, bool(advice))}
+        under_test.reported |= {(rule, False), (rule, bool(advice))}
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"

@@ -214,7 +214,7 @@ class _Draw:
         for rare in self._rare() if is_coded else ():
             self._choice(groups)[1:1] = rare
         if self._theme.neighbours and stream and self._chance(0.7):
-            groups.insert(self._rng.randint(0, len(groups)), self._misfortune())
+            groups.insert(self._rng.randint(0, len(groups)), self._ending())
         is_usual = self._theme.pauses and self._theme.chunks == USUAL
         if is_coded and is_usual and self._chance(QUIET):
             tape = self._with_quiet(tape, groups)
@@ -330,7 +330,7 @@ class _Draw:
         )  # fmt: skip
         return self._rng.choice(pauses)
 
-    def _misfortune(self) -> list[Action]:
+    def _ending(self) -> list[Action]:
         """Return how a neighbour ends, and perhaps begins again."""
         ends: list[list[Do]] = [["close"], ["reset"], ["finish", "close"]]
         if self._profile.has_faults:

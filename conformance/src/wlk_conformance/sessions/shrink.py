@@ -52,10 +52,10 @@ RARE: tuple[tuple[Callable[[Action], object], str], ...] = (
     (lambda action: action.do == "is_last", "LIFE-07"),
 )
 TWICE = ("start_silence", "is_last", "new_speaker")  # the second call must do nothing
-LONGER = 0.7  # seconds more of each silence
+LONGER = 0.7  # seconds added to each silence
 TOLERANCE = 0.1  # seconds, as COM-05 allows
 SECOND = 16_000  # samples of an ordinary chunk
-MANY = 4  # silences: from so many on, an error of times is a drift
+MANY = 4  # silences from which on an error of times counts as a drift
 ALONE: dict[Kind, str] = {
     "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
     "clock": "TIME-03", "differs": "COM-04",
@@ -76,15 +76,15 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
         size = min(size, count // 2) if shrinking.drop(count - size, size) else size // 2
     for stream in shrinking.streams:
         others = (a for a in shrinking.session.actions if a.stream != stream)
-        shrinking.keeps(actions=tuple(others))
-    shrinking.keeps(vocabulary="")
-    shrinking.keeps(habits=())
+        shrinking.try_with(actions=tuple(others))
+    shrinking.try_with(vocabulary="")
+    shrinking.try_with(habits=())
     for simpler in SIMPLER:  # drop each kind of complication from the whole session
         new = map(simpler, shrinking.session.actions)
-        shrinking.keeps(actions=tuple(action for action in new if action is not None))
+        shrinking.try_with(actions=tuple(action for action in new if action is not None))
     shrinking.drop_runs()
     for stream in shrinking.streams:
-        shrinking.keeps(actions=even_chunks(shrinking.session.actions, stream))
+        shrinking.try_with(actions=even_chunks(shrinking.session.actions, stream))
     for index in range(len(shrinking.session.actions)):
         for simpler in SIMPLER:
             for action in shrinking.session.actions[index : index + 1]:
@@ -107,7 +107,7 @@ class _Shrinking:
         """The numbers of its streams."""
         return sorted({action.stream for action in self.session.actions})
 
-    def keeps(self, **changes: Any) -> bool:
+    def try_with(self, **changes: Any) -> bool:
         """Keep *changes* to the session if it still fails, and return whether it does."""
         candidate = replace(self.session, **changes)
         document = json.encode(candidate)
@@ -122,7 +122,7 @@ class _Shrinking:
     def drop(self, first: int, count: int, *instead: Action) -> bool:
         """Replace *count* actions from the *first* on by *instead*."""
         actions = self.session.actions
-        return self.keeps(actions=(*actions[:first], *instead, *actions[first + count :]))
+        return self.try_with(actions=(*actions[:first], *instead, *actions[first + count :]))
 
     def drop_runs(self) -> None:
         """Drop runs of actions, the longest first."""

@@ -26,7 +26,7 @@ from wlk_core.errors import StreamClosed
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-LOST = 0.03  # share of an engine's words that may be lost where hypotheses have to agree
+LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 
 
 class LifeRules:

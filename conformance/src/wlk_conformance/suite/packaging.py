@@ -125,33 +125,33 @@ class PackagingRules:
         for option in wlk.spec.all_options:
             _check_option(wlk, option)
 
-    @rule("PKG-04", "an option is accepted and never passed on", kinds="F", since="2.0")
+    @rule("PKG-04", "an option is accepted but never passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
         """`tick_seconds`, if declared, decides how often the engine is called."""
         option, policy = _stream_option(wlk, "tick_seconds")
         stimulus = wlk.speech(8, seed=7)
-        made = []
+        counts = []
         for seconds in (0.5, 4.0):
             value = min(max(seconds, option.minimum or 0), option.maximum or seconds)
             before = wlk.faults.count
             changes: dict[str, Any] = {**policy, option.name: value}
             wlk.run(stimulus, **changes)
-            made.append(wlk.faults.count - before)
-        assert made[0] > made[1], (
-            f"{stimulus.seconds:.1f} s took {made[0]} engine calls with a short tick_seconds and "
-            f"{made[1]} with a long one"
+            counts.append(wlk.faults.count - before)
+        assert counts[0] > counts[1], (
+            f"{stimulus.seconds:.1f} s took {counts[0]} engine calls with a short tick_seconds and "
+            f"{counts[1]} with a long one, expected fewer with the long one"
         )
 
-    @rule("PKG-04", "a prompt is accepted and never passed on", kinds="F", since="2.0")
+    @rule("PKG-04", "a prompt is accepted but never passed on", kinds="F", since="2.0")
     def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
         """`prompt`, if declared, is in an engine call or changes its work or answer."""
         _, policy = _stream_option(wlk, "prompt")
-        stimulus, calls, given = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
+        stimulus, calls, noted = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
         wrap = calls.wrap
 
         def noting(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
             def call(*args: Any, **arguments: Any) -> Any:
-                given.append((function, arguments))
+                noted.append((function, arguments))
                 return function(*args, **arguments)
 
             return wrap(call, **options)
@@ -166,10 +166,10 @@ class PackagingRules:
             prompted.processor.stats
         ):
             return
-        if not any("prompt" in arguments for _, arguments in given):
+        if not any("prompt" in arguments for _, arguments in noted):
             raise NotApplicable("its engine calls have no visible argument prompt")
-        assert PROMPT in repr(given), (
-            f"prompt={PROMPT!r} is in no argument of {len(given)} engine calls and changes no word "
+        assert PROMPT in repr(noted), (
+            f"prompt={PROMPT!r} is in no argument of {len(noted)} engine calls and changes no word "
             "or counter"
         )
 

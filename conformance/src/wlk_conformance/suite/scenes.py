@@ -122,17 +122,17 @@ def check_solo(
         check_same(expected, driver.tokens, what=what, tolerance=0.1)
 
 
-def make_together(calls: Sequence[Callable[[], object]]) -> None:
+def run_together(calls: Sequence[Callable[[], object]]) -> None:
     """Run all calls at once, each on a fresh thread; raise the first exception of a call."""
     begin = threading.Barrier(len(calls))
 
-    def make(call: Callable[[], object]) -> None:
+    def run(call: Callable[[], object]) -> None:
         begin.wait(ALL_LIMIT)
         call()
 
-    made = [threaded(partial(make, call)) for call in calls]
-    assert ends_within(ALL_LIMIT, *made), "a call did not return"
-    for calling in made:
+    running = [threaded(partial(run, call)) for call in calls]
+    assert ends_within(ALL_LIMIT, *running), "a call did not return"
+    for calling in running:
         calling.result()
 
 

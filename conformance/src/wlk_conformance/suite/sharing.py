@@ -16,7 +16,7 @@ from wlk_conformance.suite.scenes import (
     check_raises,
     check_solo,
     different_speech,
-    make_together,
+    run_together,
     while_a_step_runs,
 )
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
@@ -72,7 +72,7 @@ class SharingRules:
         if faults is None:
             wlk.notes.append("interleaved by chance: the engine cannot be held")
         with nullcontext() if faults is None else faults.held(wait):
-            make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
+            run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         check_solo(wlk, stimuli, drivers, "threaded")
 
     @rule("ISO-03", "a device stream or a cache belongs to the thread that made it")
@@ -83,13 +83,13 @@ class SharingRules:
         stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
         for chunk in stimulus.chunks(1.0):
-            make_together([partial(driver.insert, chunk)])
-            make_together([driver.process])
-            make_together([driver.processor.get_buffer])
-        make_together([driver.drain])
-        make_together([driver.finish])
+            run_together([partial(driver.insert, chunk)])
+            run_together([driver.process])
+            run_together([driver.processor.get_buffer])
+        run_together([driver.drain])
+        run_together([driver.finish])
         check_alone(wlk, stimulus, driver, "each call from a new thread")
-        make_together([driver.processor.close])
+        run_together([driver.processor.close])
 
     @rule("ISO-04", "layers are replaced during a call and put back after it")
     def test_the_model_is_not_changed(self, wlk: BackendUnderTest) -> None:
@@ -225,7 +225,7 @@ class SharingRules:
         calls_before, runs_before = faults.count, faults.calls.batch_count
         for when, failing in (("", ()), ("before", (STREAMS + 2,)), ("after", (STREAMS + 2,))):
             with faults.failing(failing, after=when == "after"):
-                drivers, failures = _run_together(wlk, stimuli)
+                drivers, failures = _run_in_batches(wlk, stimuli)
             how = f"with a fault {when} the engine ran" if failing else "in batches"
             assert len(failures) == len(failing), (
                 f"{how}: {len(failing)} engine calls of {STREAMS} streams failed on request, but "
@@ -305,7 +305,7 @@ def _torch(path: str, model: Any) -> dict[str, str]:
     return described
 
 
-def _run_together(
+def _run_in_batches(
     wlk: BackendUnderTest, stimuli: Sequence[Stimulus]
 ) -> tuple[list[StreamDriver], list[BackendError]]:
     """
@@ -336,7 +336,7 @@ def _run_together(
 
     faults.together = len(drivers)
     try:
-        make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
+        run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
     finally:
         faults.together = 0
     return drivers, failures

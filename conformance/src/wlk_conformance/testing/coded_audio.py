@@ -81,7 +81,7 @@ def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray
         if not 1 <= token.id <= MAX_ID or not 1 <= token.cells <= MAX_CELLS:
             raise ValueError(f"expected ids 1 to {MAX_ID} and 1 to {MAX_CELLS} cells, got {token}")
         if token.start < floor:
-            raise ValueError(f"{token} begins before cell {floor}, where the last one ends")
+            raise ValueError(f"{token} begins before cell {floor}, the end of the last token")
         floor = token.start + token.cells
         codes = (token.id << _OFFSET_BITS) + np.arange(token.cells * CELL_SAMPLES)
         span = slice(token.start * CELL_SAMPLES, floor * CELL_SAMPLES)

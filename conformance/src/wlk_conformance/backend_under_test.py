@@ -73,7 +73,7 @@ class BackendUnderTest:
     sessions: int | None = None  #: number to generate, None for the default
     replays: Path | None = None  #: folder for failed sessions, None to write none
     replay: Session | None = None  #: the session to play instead of generated ones
-    calls: Calls = attrs.field(factory=Calls)  #: those that are running
+    calls: Calls = attrs.field(factory=Calls)  #: the running calls
     #: Called when a session is found to break a rule.
     at_finding: Callable[[], None] = attrs.field(default=lambda: None)
     notes: list[str] = attrs.field(factory=list, init=False)  #: of the running test, for the report

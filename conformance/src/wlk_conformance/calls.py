@@ -192,7 +192,7 @@ def while_held(
     act: Callable[[], None],
     held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
 ) -> Future[object]:
-    """Run *call* on a new thread, and *act* on this one, while the engine is *held* if given."""
+    """Run *call* on a new thread and *act* on this one, with the engine *held* if possible."""
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -36,7 +36,7 @@ KINDS = (
 
 class EngineFaults:
     """
-    Inject the faults that a test requests into the calls of an engine, as their `intercept`.
+    Inject the faults that a test requests into engine calls, as `EngineCalls.intercept`.
 
     The attributes may be set from any thread and act on the next call; `failing`, `cutting`,
     `spelling` and `held` set them for a block.

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import Message, StreamSettings
 
-_BLOCKS = 10  # per second; each is a word or silence
-_PAUSE_BLOCKS = 8  # of silence that end an utterance
-_LOUD = 1000  # plus n is each sample of word n
+_BLOCKS = 10  # blocks per second; each is a word or silence
+_PAUSE_BLOCKS = 8  # blocks of silence that end an utterance
+_LOUD = 1000  # each sample of word n is this + n
 _COUNT = 12
 _WORDS = [f"w{word}" for word in range(_COUNT)]
 #: The model of played sessions, which takes a prompt and recognises English and German.
@@ -70,7 +70,7 @@ def speech(words: Iterable[int | None], rate: int = 16_000) -> bytes:
 
 
 class PlayedStream:
-    """Fake the stream of a model that recognises `speech`; `take` returns its events."""
+    """A fake stream of a model that recognises `speech`; `take` returns its events."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
@@ -167,7 +167,7 @@ class Client:
 
 
 class SilentStream:
-    """Fake the stream of a model that emits nothing; `calls` has the calls made on it."""
+    """A fake stream of a model that emits nothing; `calls` has the calls made on it."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
@@ -191,7 +191,7 @@ class PlayedSession:
     """
     A session of a protocol without sockets; `messages` are all of its answers.
 
-    *stream* fakes the streams of the model: `PlayedStream` or `SilentStream`.
+    *stream* is the class of its fake streams: `PlayedStream` or `SilentStream`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Draw sessions from a seed, which do what callers do and no test was written for."""
+"""Draw sessions from a seed, which do what callers do but no test covers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FORMS = ("read-only", "strided", "reversed", "reused")
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
 READ_AFTER = {"insert", "process", "drain", "end_silence", *FLUSHES} - {"finish"}
 SLOW = 0.4  # factor on the seconds for slow engines
-MANY_STREAMS = 4  # of more streams, each is half as long on slow engines
+MANY_STREAMS = 4  # beyond this, streams are half as long on slow engines
 SHORTEST = 3.0  # seconds that a stream lasts at least
 SPARSE = 0.2  # share of the tapes with long quiet stretches
 GAP_CELLS = (0, 1, 1, 2, 3, 8, 20)  # of 80 ms, between two words

@@ -34,7 +34,7 @@ ATTEMPTS = 6  # at a call whose engine always fails; a compliant stream breaks a
 
 
 class Player:
-    """Plays one session on one backend, and collects the first violation of each stream."""
+    """Play one session on one backend, and collect the first violation of each stream."""
 
     def __init__(self, backend: Backend, under_test: BackendUnderTest) -> None:
         self._backend = backend

@@ -131,7 +131,7 @@ class AudioRules:
         Inserting copies the audio, never runs or waits for the model, and works from any thread.
 
         It is O(chunk) amortised, and may happen while a step runs.  Inserting ten seconds in chunks
-        of 20 ms takes half of that time at most.
+        of 20 ms takes at most half of that time.
         """
         stimulus = wlk.speech(4, seed=3)
         driver = wlk.stream()

@@ -67,7 +67,7 @@ class PackagingRules:
         """
         Importing the plugin module imports no heavy package.
 
-        Heavy are numpy, torch, mlx, transformers, faster_whisper and huggingface_hub.
+        Heavy ones are numpy, torch, mlx, transformers, faster_whisper and huggingface_hub.
         """
         output = _run_python(_IMPORT, _point(wlk), wlk.spec.name, *HEAVY)
         imported = json.loads(output.splitlines()[-1])
@@ -80,11 +80,10 @@ class PackagingRules:
     )
     def test_a_model_that_cannot_be_found_is_named(self, wlk: BackendUnderTest) -> None:
         """
-        A model that cannot be found raises ModelNotFoundError naming it and the command.
+        A missing model raises ModelNotFoundError, which names it and the command that fetches it.
 
-        The command is the one that fetches it.  A local path, a bundled model and one in the cache
-        never touch the network, and offline mode never does.  A missing path that ends in the name
-        of a model is not that model.
+        Loading a local path, a bundled model or a cached one never touches the network, nor does
+        offline mode.  A missing path that ends in the name of a model is not that model.
         """
         known = (wlk.model or wlk.spec.default_model or "model").split("/")[-1]
         for model in (NOWHERE, "./no/such/model-52e1", f"/no/such/{known}"):
@@ -176,9 +175,9 @@ class PackagingRules:
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
         """
-        A framework that is absent or broken gives BackendUnavailable with reason and command.
+        An absent or broken framework raises BackendUnavailable with the reason and a command.
 
-        The command is the one that installs it; listing backends still works.
+        The command installs the framework.  Listing backends still works.
         """
         if not wlk.spec.requires:
             raise NotApplicable(f"{wlk.spec.name} requires no distribution", "not declared")

@@ -123,12 +123,12 @@ class QualityRules:
         wlk.notes.append(f"hold-back: {_spread(holdback)}")
         wlk.notes.append(f"erased {erased} of {shown} words shown")
 
-    @rule("QUAL-04", "words are dropped, or the model has other words", since="2.0", kinds="O,S")
+    @rule("QUAL-04", "words are dropped, or the model knows other words", since="2.0", kinds="O,S")
     def test_known_words_come_back(self, wlk: BackendUnderTest) -> None:
         """
         The words that a model is declared to recognise come back.
 
-        At least a third of them are right, and their number is that spoken, give or take a third.
+        At least a third of them are right, and their number is within a third of that spoken.
         QUAL-01 judges the declared word error rate.
         """
         spoken = committed = right = 0

@@ -70,7 +70,7 @@ class SilenceRules:
         """
         `end_silence(d, offset)` moves the clock by exactly d.
 
-        `offset` is advisory and never changes a time.  Negative or NaN raises; 0 changes nothing.
+        `offset` is advisory and never changes a time.  A negative or NaN d raises; 0 changes nothing.
         `end_silence` without `start_silence` (a leading silence) works, more than once too.
         """
         stimulus = wlk.speech(4, seed=3)
@@ -249,7 +249,7 @@ class SpeakerRules:
         wlk.require_tokens(driver.tokens, stimulus)
 
     @rule(
-        "LANG-02", "a header is not cut", kinds="S", tier="speech", requires="language-detection"
+        "LANG-02", "a header is left in", kinds="S", tier="speech", requires="language-detection"
     )
     def test_the_language_is_detected(self, wlk: BackendUnderTest) -> None:
         """

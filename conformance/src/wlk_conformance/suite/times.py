@@ -33,7 +33,7 @@ class TimeRules:
         """Times are finite: 0 <= start <= end <= A + EPS."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
-    @rule("TIME-01", "times are frames, or on the stream clock", since="2.0", is_first=True)
+    @rule("TIME-01", "times are in frames, or on the stream clock", since="2.0", is_first=True)
     def test_the_engines_times_lie_inside_its_audio(self, wlk: BackendUnderTest) -> None:
         """The engine's own times lie inside its audio, except for one word in ten at most."""
         stimulus = wlk.speech(8, seed=7)

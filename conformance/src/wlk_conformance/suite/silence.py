@@ -70,8 +70,8 @@ class SilenceRules:
         """
         `end_silence(d, offset)` moves the clock by exactly d.
 
-        `offset` is advisory and never changes a time.  A negative or NaN d raises; 0 changes nothing.
-        `end_silence` without `start_silence` (a leading silence) works, more than once too.
+        `offset` is advisory and never changes a time.  A negative or NaN d raises, 0 does nothing.
+        `end_silence` also works without `start_silence` (a leading silence), even repeatedly.
         """
         stimulus = wlk.speech(4, seed=3)
         for seconds, offset in ((0.0, None), (1.234567, None), (1.234567, 7.0), (30.0, -3.0)):

@@ -100,7 +100,7 @@ class Life:
     readings: list[Reading] = attrs.field(factory=list)  #: not empty, each unlike the last
     is_complete: bool = False  #: finished, so that every word was committed
     is_broken: bool = False  #: StreamBroken was raised
-    first_sample: int = 0  #: position in the tape
+    first_sample: int = 0  #: its start in the tape
     may_end_early: bool = False  #: a word may be decoded before it has ended
 
     def read(self, tokens: Sequence[ASRToken]) -> None:

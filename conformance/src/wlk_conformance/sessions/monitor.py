@@ -59,7 +59,7 @@ class Monitor:
         self._backend = backend
         self.engine_calls = EngineFaults.of_backend(backend)  #: None if they are not counted
         self._streams: list[MonitoredProcessor] = []
-        self._running = self._entered = 0  # calls of any stream, now and ever
+        self._running = self._entered = 0  # calls in progress and in all, of any stream
         self._lock = threading.Lock()
 
     def open(
@@ -75,7 +75,7 @@ class Monitor:
     def report(self, violation: Violation) -> None:
         """Keep the first violation of each stream, because later ones may follow from it."""
         if violation.rule == "LANG-01":
-            # It may have the language of another stream, or report that one on its own.
+            # If another stream has the reported language, that stream is suspected first.
             others = {each.language for each in self._streams if each.name != violation.stream}
             reported = (f"reported as {language!r}" for language in others if language)
             is_other = any(text in violation.message for text in reported)

@@ -38,7 +38,7 @@ BAD = {
     "an overlap": "IN-03",
 }
 JUNK = np.float32(0.25)  # overwrites a buffer that is reused
-PLAIN_OPTIONS = {"policy", "language", "task"}  # with no others the declared max_delay holds
+PLAIN_OPTIONS = {"policy", "language", "task"}  # the max_delay holds with no others
 
 
 class Unexpected(Exception):  # noqa: N818 -- a finding that ends a session

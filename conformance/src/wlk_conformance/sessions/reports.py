@@ -32,8 +32,8 @@ class ReportedTimes:
         self.stable = 0.0
         self._mover: str | None = None  # the rule of the last call that moved the clock
         self._silences = 0
-        self._short: tuple[Violation, float] | None = None  # a report below the clock; the clock
-        self._is_off = False  # samples are missing, which makes all later times wrong
+        self._below_clock: tuple[Violation, float] | None = None  # a report too low; the clock
+        self._is_wrong = False  # samples are missing, which makes all later times wrong
 
     def moved(self, rule: str) -> None:
         """Note that a call moved the clock, or must not have moved it; *rule* judges that."""
@@ -42,9 +42,9 @@ class ReportedTimes:
 
     def counted(self, call: str, seconds: float, expected: float) -> Iterator[Violation]:
         """Check `audio_seconds`, read after *call*, against the seconds that were inserted."""
-        if self._is_off or abs(seconds - expected) <= ROUNDING:
+        if self._is_wrong or abs(seconds - expected) <= ROUNDING:
             return
-        self._is_off = True
+        self._is_wrong = True
         yield Violation(
             self._mover or "IN-01",
             f"audio_seconds is {seconds:.6f} after {call}, but {expected:.6f} s were inserted",
@@ -57,7 +57,7 @@ class ReportedTimes:
         """Check *emission*; the audio ended at *before* when the call began, and ends at *now*."""
         processed, stable = emission.processed_up_to, emission.stable_up_to
         if not (math.isfinite(processed) and math.isfinite(stable)):
-            yield Violation("TIME-03", f"{call} reported the times {processed} and {stable}")
+            yield Violation("TIME-03", f"{call} reported non-finite times: {processed}, {stable}")
             return
         for name, value, last in (
             ("processed", processed, self.processed),
@@ -68,23 +68,23 @@ class ReportedTimes:
                 yield Violation("TIME-03", text)
         self.processed, self.stable = max(self.processed, processed), max(self.stable, stable)
         yield from self.settle(processed)
-        if self._is_off:
+        if self._is_wrong:
             return
         if processed > now + ROUNDING:
-            yield self._off(call, processed, now)
+            yield self._wrong_time(call, processed, now)
         elif call in FLUSHES:
             if processed < before - ROUNDING:
-                self._short = self._off(call, processed, before), before
+                self._below_clock = self._wrong_time(call, processed, before), before
             self._mover = None
 
     def settle(self, processed: float = 0.0) -> Iterator[Violation]:
         """Yield a report below the clock, under TIME-03 if *processed* has since caught up."""
-        if self._short is not None:
-            (violation, expected), self._short = self._short, None
+        if self._below_clock is not None:
+            (violation, expected), self._below_clock = self._below_clock, None
             is_right = processed >= expected - ROUNDING
             yield attrs.evolve(violation, rule="TIME-03") if is_right else violation
 
-    def _off(self, call: str, processed: float, expected: float) -> Violation:
+    def _wrong_time(self, call: str, processed: float, expected: float) -> Violation:
         rule = self._mover or FLUSHES.get(call, "TIME-03")
         if rule == "SIL-03" and self._silences >= MANY:
             rule = "SIL-04"

@@ -112,7 +112,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     samples: int = 0  #: number to insert from the tape, or in a chunk to be refused
     #: The memory layout of the array; a "reused" array is overwritten after the insert.
     form: Literal["plain", "read-only", "strided", "reversed", "reused"] = "plain"
-    end_offset: float | None = None  #: of the end time from the true one; None to give none
+    end_offset: float | None = None  #: of the end time from the true one; None for no end time
     seconds: float = 0.0  #: length of a silence
     offset: float | None = None  #: the advisory offset of end_silence
     speaker: int | str | None = None

@@ -166,7 +166,7 @@ class PackagingRules:
         ):
             return
         if not any("prompt" in arguments for _, arguments in noted):
-            raise NotApplicable("its engine calls have no visible argument prompt")
+            raise NotApplicable("no engine call has an argument named prompt")
         assert PROMPT in repr(noted), (
             f"prompt={PROMPT!r} is in no argument of {len(noted)} engine calls and changes no word "
             "or counter"

@@ -81,7 +81,7 @@ class LifeRules:
         if not returned:
             raise NotApplicable("its engine returns no words of its own")
         assert lost <= LOST * returned, (
-            f"{lost} of {returned} words of the engine are not committed"
+            f"{lost} of {returned} words of the engine were not committed"
         )
 
     @rule("LIFE-03", "finish pads and decodes again each time")
@@ -207,7 +207,7 @@ class LifeRules:
                 driver.new_speaker(speaker)
             with faults.cutting({max(1, call): share}):
                 lost = feed_and_find_cut(wlk, driver, stimulus)
-            what = f"after {share:.0%} of the answer of engine call {call}"
+            what = f"with the answer of engine call {call} cut to {share:.0%}"
             errors = 0.0 if wlk.is_coded else word_error_rate(wlk)
             check_around(expected, driver.tokens, lost, what=what, word_errors=errors)
             assert {speaker} == {token.speaker for token in driver.tokens}, what
@@ -269,5 +269,5 @@ class LifeRules:
         other.close()
         other.close()
         spent = monotonic() - began
-        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s"
+        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s, {PROMPT:g} s allowed"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)

@@ -37,7 +37,7 @@ class PackagingRules:
         """The spec is valid and its `api` is inside the core's window."""
         spec = wlk.spec
         assert API_FLOOR <= spec.api <= API_VERSION, (
-            f"api is {spec.api}, this core supports {API_FLOOR} to {API_VERSION}"
+            f"api is {spec.api}, but this core supports {API_FLOOR} to {API_VERSION}"
         )
         assert spec.summary.strip(), "the summary is empty"
         assert "\n" not in spec.summary, "the summary must be one line"
@@ -49,7 +49,7 @@ class PackagingRules:
         assert spec.max_delay is None or 0 < spec.max_delay < math.inf, (
             f"max_delay must be None or a positive number of seconds, got {spec.max_delay}"
         )
-        assert set(spec.bounds) <= BOUNDS, f"bounds must be among {sorted(BOUNDS)}: {spec.bounds}"
+        assert set(spec.bounds) <= BOUNDS, f"bounds must be in {sorted(BOUNDS)}, got {spec.bounds}"
         unknown = sorted(set(spec.deviations) - (RULES.keys() - {"PKG-01"}))
         assert not unknown, f"deviations are declared for unknown rules: {', '.join(unknown)}"
         bare = sorted(key for key, reason in spec.deviations.items() if not reason.strip())
@@ -188,7 +188,7 @@ class PackagingRules:
             result = json.loads(lines[-1])
             assert result["listed"], f"listing backends fails with {hidden} {state}"
             assert result["error"] == BackendUnavailable.__name__, (
-                f"with {hidden} {state} loading gives {result['error']}: {result['message']}"
+                f"with {hidden} {state}, loading raises {result['error']}: {result['message']}"
             )
             commands = set(wlk.spec.requires.values())
             assert any(command in result["message"] for command in commands), (
@@ -227,7 +227,7 @@ def _run_python(code: str, *arguments: str) -> str:
         check=False,
     )
     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    assert done.returncode == 0, f"in an interpreter of its own: {last}"
+    assert done.returncode == 0, f"in a fresh interpreter: {last}"
     return done.stdout
 
 

@@ -100,21 +100,21 @@ class ResourceRules:
             stream.insert_audio_chunk(stimulus.audio)
             stream.new_speaker(ChangeSpeaker(1, 0.0))  # type: ignore[attr-defined]
 
-        def live() -> None:
+        def life() -> None:
             stream.insert_audio_chunk(stimulus.audio)
             stream.finish()
             stream.reset()
 
-        def open_and_close() -> None:
+        def other_stream() -> None:
             other = wlk.backend.create_processor(**wlk.stream_options)
             other.insert_audio_chunk(stimulus.audio)
             other.finish()
             other.close()
 
-        for act in (live, open_and_close, *([turn] if wlk.has("speaker-turns") else [])):
+        for act in (life, other_stream, *([turn] if wlk.has("speaker-turns") else [])):
             left = _left_by(act, times=LIVES)
             assert min(left) <= LEFT, (
-                f"each {act.__name__.replace('_', ' ')} left {min(left)} bytes"
+                f"each {act.__name__.replace('_', ' ')} left {min(left)} bytes, {LEFT} allowed"
             )
         stream.close()
 
@@ -177,7 +177,7 @@ class ResourceRules:
         ratio = stats.detokenised_ids / emitted
         wlk.notes.append(f"{ratio:.2f} ids detokenised per id emitted")
         assert ratio <= DETOKENISED, (
-            f"{ratio:.1f} ids were detokenised for each of {emitted} emitted"
+            f"{ratio:.1f} ids were detokenised per id emitted, {DETOKENISED} allowed"
         )
 
 

@@ -41,7 +41,7 @@ def check_raises(
         result = call(*args, **arguments)
     except kind as error:
         return error
-    raise AssertionError(f"{what} was accepted and returned {result!r}, not {kind.__name__}")
+    raise AssertionError(f"{what} was accepted, expected {kind.__name__}; it returned {result!r}")
 
 
 def check_alone(
@@ -118,7 +118,7 @@ def check_solo(
     """Compare each stream with a run of the same speech alone; *how* goes into the message."""
     for number, (stimulus, driver) in enumerate(zip(stimuli, drivers, strict=True), 1):
         expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        what = f"stream {number} of {len(stimuli)}, {how}, against alone"
+        what = f"stream {number} of {len(stimuli)}, {how}, against a solo run"
         check_same(expected, driver.tokens, what=what, tolerance=0.1)
 
 

@@ -123,7 +123,7 @@ class TextRules:
         # The monitor of every stream checks that no token is empty or has U+FFFD.
         wlk.require_tokens(driver.tokens, stimulus)
         assert "  " not in driver.text, f"two spaces in a row: {driver.text!r}"
-        assert driver.text == driver.text.strip(), f"space at the ends: {driver.text!r}"
+        assert driver.text == driver.text.strip(), f"space at the start or end: {driver.text!r}"
         if wlk.is_recognisable:
             alone = "".join(token.text for token in wlk.solo(stimulus)).strip().split(" ")
             check_texts(alone * 3, driver.text.split(" "), what="across pauses")
@@ -170,7 +170,7 @@ class TextRules:
             stimulus = wlk.log_stimulus(source.script(script))
             for chunk_seconds in (0.24, 1.0):
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
-                assert stimulus.text == driver.text, f"{driver.text!r} is not {stimulus.text!r}"
+                assert stimulus.text == driver.text, f"expected {stimulus.text!r}, got {driver.text!r}"
 
     @rule("COM-04", "no seed, or a gain, cache or language left by another stream", is_first=True)
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:

@@ -170,7 +170,7 @@ class TextRules:
             stimulus = wlk.log_stimulus(source.script(script))
             for chunk_seconds in (0.24, 1.0):
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
-                assert stimulus.text == driver.text, f"expected {stimulus.text!r}, got {driver.text!r}"
+                assert stimulus.text == driver.text, f"{driver.text!r} must be {stimulus.text!r}"
 
     @rule("COM-04", "no seed, or a gain, cache or language left by another stream", is_first=True)
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:

@@ -176,9 +176,9 @@ class OpenSpeech:
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """
-        Return whole recordings with *count* words or more in all, at least two for four words.
+        Return whole recordings with at least *count* words in all, two or more if *count* >= 4.
 
-        None has more than *count* words itself, except the shortest.  `digits` are positions.
+        None has more than *count* words, except the shortest.  `digits` are positions.
         """
         manner = Manner(**how)
         rng = np.random.default_rng(manner.seed)

@@ -143,9 +143,7 @@ class Player:
         delay = self._spec.delay_of(stream.policy)
         backlog = stream.life.clock.end - times.processed
         if delay is not None and stream.keeps_delay and backlog > delay:
-            self._report(
-                stream, "RES-03", f"the backlog is {backlog:.2f} s, declared: {delay:g} s"
-            )
+            self._report(stream, "RES-03", f"the backlog is {backlog:.2f} s, declared: {delay:g} s")
 
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
         """Make a call whose engine calls may fail, and repeat it like a caller would."""

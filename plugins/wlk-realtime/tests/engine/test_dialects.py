@@ -107,7 +107,7 @@ def done(tokens):
         (openai, [event("error", error={"message": "no", "code": "x"})], "'no' .'x'"),
         (openai, [event("session.updated", session=[])], "without turn detection"),
         (vllm, [event("transcription.delta", delta=7)], "expected delta as text"),
-        (vllm, [delta()] * 5, "text 5 came for 4 steps"),
+        (vllm, [delta()] * 5, "got delta 5 for 4 steps"),
         (vllm, [delta("<asr_text>one")], "Qwen3-ASR"),
         (vllm, [done(0)], "max_model_len"),
         (vllm, [event("error", error="no\nmemory", code="processing_error")], "no memory"),
@@ -259,5 +259,5 @@ def test_counts_of_vllm_that_disagree_are_an_error(deltas, tokens):
     for _ in range(deltas):
         dialect.receive(delta())
 
-    with pytest.raises(ServerMessageError, match="which are 14 of each"):
+    with pytest.raises(ServerMessageError, match="expected 14 deltas"):
         dialect.receive(done(tokens))

@@ -79,7 +79,7 @@ def test_the_language_is_that_of_the_query_or_detected():
     [
         ("", {"content_type": "application/json"}, "does not fetch URLs"),
         ("callback=https://example.org", {}, "callback"),
-        ("multichannel=true", {}, "a recording for each channel"),
+        ("multichannel=true", {}, "one recording per channel"),
         ("utterances=perhaps", {}, "utterances"),
         ("language=xx", {}, "xx"),
     ],

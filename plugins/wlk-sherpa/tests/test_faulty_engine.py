@@ -40,11 +40,11 @@ def test_a_stream_that_goes_on_from_a_changed_state_is_found(
     monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     """A call that failed has changed its stream, which another attempt must not go on with."""
-    held = SherpaEngine._held
+    stream_for = SherpaEngine._stream_for
     monkeypatch.setattr(
         SherpaEngine,
-        "_held",
-        lambda self, request: request.held or held(self, request),
+        "_stream_for",
+        lambda self, request: request.stream or stream_for(self, request),
     )
 
     assert "fail" in verdicts(rule)

@@ -54,10 +54,10 @@ def test_steps_equal_a_loop_over_the_whole_recording(backend):
     """Tokens, times and scores are those of sherpa-onnx, to the last bit."""
     engine, audio = backend.engine, load_clip("demo").audio
     expected = whole(engine, audio)
-    pieces, held = pieces_of(engine, audio), None
+    pieces, stream = pieces_of(engine, audio), None
     for step, piece in enumerate(pieces):
-        answer = decoded(engine, [piece], history=pieces[:step], held=held)
-        held = answer.held
+        answer = decoded(engine, [piece], history=pieces[:step], stream=stream)
+        stream = answer.stream
 
     assert len(expected.tokens) > 8
     assert [expected.tokens, expected.timestamps, expected.ys_probs] == told(answer.results[-1])
@@ -87,13 +87,13 @@ def test_a_failed_step_is_repeated_from_the_audio(backend, has_run):
     expected = decoded(engine, pieces)
     first = decoded(engine, pieces[:20])
     if has_run:
-        decoded(engine, pieces[20:], history=pieces[:20], held=first.held)  # the answer is lost
+        decoded(engine, pieces[20:], history=pieces[:20], stream=first.stream)  # the answer is lost
     else:
-        first.held.steps = None  # as where the library raised
-    answer = decoded(engine, pieces[20:], history=pieces[:20], held=first.held)
+        first.stream.steps = None  # as if the library had raised
+    answer = decoded(engine, pieces[20:], history=pieces[:20], stream=first.stream)
 
     assert expected.results[20:] == answer.results
-    assert first.held is not answer.held
+    assert first.stream is not answer.stream
     assert expected.work == answer.work  # all of it, again
 
 
@@ -156,7 +156,7 @@ def test_keyterms_are_favoured_in_their_own_stream(beam):
     plain = DecodeRequest(pieces=pieces_of(engine, audio))
     answers = engine.decode_batch([plain, attrs.evolve(plain, hotwords="seven/three")])
     scores = [
-        engine.recognizer.get_result_all(answer.held.stream).context_scores for answer in answers
+        engine.recognizer.get_result_all(answer.stream.native).context_scores for answer in answers
     ]
 
     assert not any(scores[0])
@@ -180,7 +180,7 @@ def test_a_keyterm_decides_between_two_words_at_once(beam):
 @pytest.mark.parametrize(
     ("loaded", "keyterms", "message"),
     [
-        ("backend", "seven", "beam search alone: load the model with --option beam_size=4"),
+        ("backend", "seven", "keyterms need beam search: load the model with --option beam_size=4"),
         ("beam", "seven, Bob", "cannot write 'b' of the keyterm 'bob'; spell it as"),
         ("beam", "seven/two", "cannot write '/' of"),
     ],

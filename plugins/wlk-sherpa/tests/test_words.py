@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wlk_core.plugins import WorkCounters
-from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
+from wlk_sherpa.engine.engine import DecodeAnswer, EngineStream, Token
 from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamSettings
 from wlk_sherpa.engine.words import group, word_of
 
@@ -58,7 +58,7 @@ def recognizer_of(results, requests=None, **settings):
         first = len(request.history)
         steps = range(first, first + len(request.pieces))
         answers = tuple(tuple(results[min(step, len(results) - 1)]) for step in steps)
-        return DecodeAnswer(results=answers, held=HeldStream(None), work=WorkCounters())
+        return DecodeAnswer(results=answers, stream=EngineStream(None), work=WorkCounters())
 
     values = {"chunk_samples": CHUNK, "lookahead_samples": 0, "frame_seconds": 0.1}
     return SherpaRecognizer(decode, StreamSettings(**values, word_gap=0.25, **settings))
@@ -110,6 +110,6 @@ def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
         recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
         recognizer.step(is_last=False)
 
-    assert [0, 205] == [n for n, request in enumerate(requests) if request.held is None]
+    assert [0, 205] == [n for n, request in enumerate(requests) if request.stream is None]
     assert 3 == len(requests[205].pieces)  # a quarter of a second again, and the newest step
     assert recognizer.state_bytes == 4 * (206 * CHUNK - round(20.25 * 16_000))

@@ -111,7 +111,7 @@ def test_the_options_are_a_latency_and_no_voices(checkpoint):
     [
         ("config.json", {"model_type": "whisper"}, "its model_type is whisper"),
         ("config.json", {"audio_config": TOWER | {"num_hidden_layers": 3}}, "Missing key"),
-        ("config.json", {"audio_config": TOWER | {"num_mel_bins": 80}}, "of another kind"),
+        ("config.json", {"audio_config": TOWER | {"num_mel_bins": 80}}, "unsupported mel bins"),
         ("model.safetensors", None, "Nemotron 3 Diarization of transformers: SafetensorError"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Voices that are enrolled: their names, and who does not get one."""
+"""Enrolled speakers are labelled with their names, strangers are not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(path, audio):
 
 
 def test_speakers_who_are_enrolled_have_their_names(networks, folder):
-    """From their first span on; the others are numbered as they are heard."""
+    """They have names from their first span on; others are numbered in order of appearance."""
     diarizer = ClusteringDiarizer(networks, max_speakers=8, voices=enroll(networks, folder))
     talk = [(1, 3.0), (5, 3.0), (3, 3.0), (0, 3.0), (1, 3.0), (3, 2.0)]
     turns = turns_of(heard(diarizer, audio_of(talk))[0])
@@ -39,7 +39,7 @@ def test_speakers_who_are_enrolled_have_their_names(networks, folder):
 
 
 def test_a_stranger_is_never_the_nearest_of_the_enrolled(networks, folder):
-    """A word too short to begin a new speaker is a stranger's all the same."""
+    """A word too short to begin a new speaker is not attributed to an enrolled one either."""
     diarizer = ClusteringDiarizer(networks, max_speakers=1, voices=enroll(networks, folder))
     spans, _ = heard(diarizer, audio_of([(0, 0.6), (None, 1.0), (3, 3.0), (1, 3.0)]))
 
@@ -47,20 +47,20 @@ def test_a_stranger_is_never_the_nearest_of_the_enrolled(networks, folder):
 
 
 def test_a_voice_needs_two_seconds_of_speech(networks, folder):
-    """Silence is no speech."""
+    """Silence does not count."""
     record(folder / "cy.wav", audio_of([(None, 4.0), (1, 1.0)]))
     with pytest.raises(OptionError, match=r"cy.wav has 1.0 s of speech of one speaker; record 2 s"):
         enroll(networks, folder)
 
 
 def test_a_folder_without_recordings_is_refused(networks, tmp_path):
-    """The message says what it should hold."""
+    """The message says what the folder should contain."""
     with pytest.raises(OptionError, match=r"folder of recordings NAME.wav"):
         enroll(networks, tmp_path / "none")
 
 
 def test_the_recordings_are_not_changed_by_what_is_heard(networks, folder):
-    """Streams share them."""
+    """Streams share the embeddings of recordings."""
     voices = enroll(networks, folder)
     before = [voice.embedding.copy() for voice in voices]
     heard(ClusteringDiarizer(networks, max_speakers=8, voices=voices), audio_of([(3, 9.0)]))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MODES = ("full", "diff")
 _MAX_LINES = 200  # per state, as many as WhisperLiveKit's page shows
-_RECENT_UTTERANCES = 3  # which a late speaker turn or translation can still change
+_RECENT_UTTERANCES = 3  # utterances that a late speaker turn or translation can still change
 _SILENCE, _FIRST_SPEAKER = -2, 1
 _CONTAINERS = (WEBM_START, b"OggS", b"RIFF", b"fLaC")  # the decoder accepts WebM only
 

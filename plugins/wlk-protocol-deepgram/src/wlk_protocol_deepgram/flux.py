@@ -37,7 +37,7 @@ class _SilenceClock:
 
     _time: float = 0.0  # of the last mark
     _passed: float = 0.0  # seconds of audio that the gate had passed on by then
-    _withheld: float = 0.0  # seconds of audio at the end that it has not passed on
+    _withheld: float = 0.0  # seconds of the latest audio that it has not passed on
 
     def add(self, time: float, passed: float) -> None:
         """Add a mark: by its time, the gate has passed on *passed* seconds of audio in total."""

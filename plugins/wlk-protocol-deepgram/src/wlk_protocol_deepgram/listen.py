@@ -150,7 +150,7 @@ class ListenProtocol:
     def _apply(self, text: str) -> Iterator[Message]:
         match parse_message(text).get("type"):
             case "KeepAlive":
-                pass  # receiving any message keeps the connection alive
+                pass  # it has no audio, so no clock advances
             case "CloseStream":
                 yield from self.end()
             case "Finalize" if not self._audio.is_ended:

@@ -152,7 +152,7 @@ class WyomingProtocol:
                 code="invalid_audio",
             )
         if not self._commands:
-            self._audio.clear()  # it came after the transcript of the last command
+            self._audio.clear()  # drop the audio after the transcript of the last command
         self._audio.change(attrs.evolve(self._audio.settings, rate=rate))
         self._commands.append(
             _Command(start=self._audio.seconds, language=self._audio.settings.language)

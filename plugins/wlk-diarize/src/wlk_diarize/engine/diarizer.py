@@ -64,7 +64,7 @@ class ClusteringDiarizer:
         self._decided = 0  # frames
         # The labels of the `_WINDOW` frames before `_decided`, as they were returned.
         self._past = np.zeros((_WINDOW, self._max_speakers), dtype=np.bool_)
-        self._ends: dict[int, int] = {}  # last frame of each speaker since the last pause
+        self._ends: dict[int, int] = {}  # frame where each speaker stopped, since the last pause
         self._frames = 0  # see `stats`
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ _FULL_SCALE = 32_768.0
 _WORDS = re.compile(r"\s*\S+")  # each with the space before it
 
 _MAX_SEARCH_STEPS = 750  # the last minute of a piece, in which to search for a pause
-_SEARCH_SHARE = 4  # search in at most this fraction, a quarter, of the longest piece
+_SEARCH_DIVISOR = 4  # search at most the last quarter of the longest piece
 _LOUDNESS_STEPS = 75  # 6 s, from which the background level is estimated
 _LOUDNESS_FRAMES = 8 * _LOUDNESS_STEPS
 _MAX_PAUSE_FRAMES = 50  # half a second, the pause between two sentences
@@ -64,7 +64,7 @@ class Rotation:
 
     def __init__(self, max_steps: int | None) -> None:
         self._max_steps = max_steps
-        self._search_steps = min(_MAX_SEARCH_STEPS, (max_steps or 0) // _SEARCH_SHARE)
+        self._search_steps = min(_MAX_SEARCH_STEPS, (max_steps or 0) // _SEARCH_DIVISOR)
         self._steps = 0
         self._decibels: NDArray[np.float64] = np.zeros(0)
 

@@ -39,7 +39,7 @@ class RemoteStream:
         self._is_flushed = False
         self._words: list[Word] = []  # which the stream has yet to confirm
         self._confirmed = 0  # words before them
-        self._tail: tuple[Word, ...] = ()  # last words that the stream had when this began
+        self._tail: tuple[Word, ...] = ()  # last words of the previous connection
         self._is_first_word = True
 
     @property

@@ -83,8 +83,7 @@ class Checkpoint:
         frame_seconds: the time from one encoder frame to the next, the resolution of times.
         time_scale: the factor that converts times of sherpa-onnx to seconds.
         state_bytes: the size of the encoder's state, per stream.
-        word_gap: seconds without a token after which a word is final, as declared in wlk.json;
-            None if it declares none.
+        word_gap: seconds without a token after which a word is final, from wlk.json; or None.
 
     """
 

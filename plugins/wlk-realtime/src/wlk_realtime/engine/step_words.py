@@ -23,8 +23,8 @@ class StepWords:
 
     Delta number *k* belongs to the audio up to ``0.08 (k + 1)`` s, whatever the delay of the model.
     At the end of a word the model emits a marker, then the tokens of the word.  Markers and pauses
-    have empty deltas, so a word ends at the step where its text begins, and is complete at the next
-    empty delta or the next space.  Its start is found from the loudness of the audio.
+    have empty deltas.  So a word ends at the step where its text begins, and is complete at the
+    next empty delta or the next space.  Its start is found from the loudness of the audio.
 
     A character of several tokens can cause an empty delta within a word, which then becomes two
     words without a space between them.

@@ -45,7 +45,7 @@ class DecodeRequest:
         pieces: float32[n] for each step: the samples that it needs and no earlier step needed.
         history: the pieces of all earlier steps.
         stream: the stream of the last answer; None at the start of a segment.  If a failed call
-            left it in another state than that after `history`, the history is decoded again.
+            left it in a state other than that after `history`, the history is decoded again.
         hotwords: the hotwords of the stream, in sherpa-onnx's syntax; None for none.
 
     """
@@ -121,16 +121,17 @@ class SherpaEngine:
                 results[index].append(self._tokens(streams[index]))
         # Each run encodes the frames of its whole window; sherpa-onnx waits for two more.
         frames = (self.chunk_samples + self.lookahead_samples) // FRAME_SAMPLES - 2
+        runs = [
+            len(request.pieces) + (0 if stream is request.stream else len(request.history))
+            for request, stream in zip(requests, streams, strict=True)
+        ]
         return [
             DecodeAnswer(
                 results=tuple(tokens),
                 stream=stream,
-                work=WorkCounters(
-                    encoder_frames=frames
-                    * (len(request.pieces) + len(request.history) * (stream is not request.stream))
-                ),
+                work=WorkCounters(encoder_frames=frames * count),
             )
-            for request, stream, tokens in zip(requests, streams, results, strict=True)
+            for stream, tokens, count in zip(streams, results, runs, strict=True)
         ]
 
     def _stream_for(self, request: DecodeRequest) -> EngineStream:

@@ -230,7 +230,6 @@ def refuse_channels(query: QueryParams, instead: str) -> None:
         raise _invalid("channels", f"1; {instead}", query.get("channels", ""))
 
 
-
 def _gate(seconds: float) -> GateParameters:
     return GateParameters(silence_seconds=seconds, pre_roll=seconds * _PRE_ROLL_SHARE)
 

@@ -136,7 +136,7 @@ def test_beam_search_is_refused_where_there_is_none(tmp_path):
     (tmp_path / "tokens.txt").write_text("".join(f"t{n} {n}\n" for n in range(8)))
     (tmp_path / "model.onnx").write_bytes(metadata(model_type="EncDecCTCModelBPE", **NEMO))
 
-    with pytest.raises(OptionError, match="nemo_ctc model, for which sherpa-onnx supports only greedy"):
+    with pytest.raises(OptionError, match="for which sherpa-onnx supports only greedy search"):
         load_backend("sherpa", str(tmp_path), beam_size=4)
 
 

@@ -22,7 +22,7 @@ def append(part):
 
 
 def text(messages):
-    """Return the joined texts of all transcriptions."""
+    """Return the joined text of all transcriptions."""
     done = [message for message in messages if message["type"] == "transcription.done"]
     return " ".join(message["text"] for message in done)
 
@@ -142,7 +142,7 @@ def test_a_commit_needs_the_model():
 
 @given(strategies.lists(strategies.sampled_from([APPEND, START, FINAL, "text", "done"])))
 def test_no_message_order_loses_or_repeats_text(actions):
-    """The joined deltas, and the joined texts of transcriptions, have every word once."""
+    """The joined deltas, and the joined transcriptions, have every word once."""
     client, finals, words, messages = Session(), 0, 0, []
     client.send(UPDATE)
     for action in actions:

@@ -218,7 +218,7 @@ def test_a_ping_is_answered():
     ],
 )
 def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
-    """The error has a text and a code."""
+    """The error has a message and a code."""
     client = Session()
     (error,) = client.send(wrong)
 

@@ -39,7 +39,7 @@ def fed(stream, audio, *, chunk=4000):
 
 class BurstModel:
     """
-    Emit a text for each step: after a burst an empty one for the marker, then its number.
+    Emit a delta for each step: after a burst, an empty one for the marker, then its number.
 
     Call `text` once for each step of a generation, in order.
     """

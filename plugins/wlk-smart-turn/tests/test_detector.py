@@ -73,7 +73,7 @@ def test_the_threshold_is_the_half_that_a_session_takes_for_the_end(probability,
 
 
 def test_work_is_counted_by_the_question(noise):
-    """Inserting audio is no work."""
+    """Inserting audio does not count."""
     detector = SmartTurnDetector(Model(), threshold=0.95)
     detector.insert_audio_chunk(noise)
     before = detector.stats.encoder_frames

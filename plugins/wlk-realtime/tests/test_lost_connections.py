@@ -76,7 +76,7 @@ def expected(scripted_server, parts):
 
 
 def check_same(expected, tokens):
-    """Assert that texts are equal, and times to a millisecond."""
+    """Assert that the words are equal, and their times to a millisecond."""
     assert [token.text for token in expected] == [token.text for token in tokens]
     starts = [token.start for token in expected]
     assert starts == pytest.approx([token.start for token in tokens], abs=1e-3)

@@ -37,7 +37,7 @@ def whole(engine, audio):
 
 
 def told(tokens):
-    """Return tokens as sherpa-onnx returns them: texts, times and scores."""
+    """Return tokens as sherpa-onnx returns them: text, times and scores."""
     columns = list(zip(*map(attrs.astuple, tokens), strict=True)) or [(), (), ()]
     return [list(column) for column in columns]
 

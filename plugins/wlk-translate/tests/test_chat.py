@@ -93,7 +93,7 @@ def opened(server, monkeypatch):
 
 
 def translated(translator, text):
-    """Return the texts of an utterance's translations."""
+    """Return the translations of an utterance as strings."""
     translator.insert_tokens(tuple(tokens_of(text)))
     return [found.text for found in translator.finish()]
 

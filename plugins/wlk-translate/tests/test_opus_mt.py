@@ -32,7 +32,7 @@ def load(model=TINY, **options):
 
 
 def translated(text, **options):
-    """Return the texts of an utterance's translations."""
+    """Return the translations of an utterance as strings."""
     translator = load(**options)
     translator.insert_tokens(tuple(tokens_of(text)))
     return [found.text for found in translator.finish()]

@@ -49,7 +49,7 @@ def open_translator(engine, **options):
 
 
 def texts_of(translated):
-    """Return the texts of translations."""
+    """Return the text of each translation."""
     return [text.text for text in translated]
 
 

@@ -62,7 +62,7 @@ def ask(remote, query):
 
 
 def texts(answer):
-    """Return the texts of the words."""
+    """Return the text of each word."""
     return [word.text for word in answer.words]
 
 

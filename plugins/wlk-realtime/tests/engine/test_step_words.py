@@ -14,7 +14,7 @@ TEXTS = st.lists(st.sampled_from(["", "", " ", " one", "two", ".", " 字", "\n"]
 
 
 def assembled(texts, audio=None):
-    """Return the words of *texts*."""
+    """Return the words assembled from the deltas *texts*."""
     words = StepWords()
     words.append(np.zeros(len(texts) * STEP, np.float32) if audio is None else audio)
     return [word for text in texts for word in words.push(text)] + words.finish()

@@ -57,7 +57,7 @@ class TranslatorConformance:
         for text in translations:
             assert text.start in {token.start for token in tokens}, f"no token begins with {text}"
             assert text.end in {token.end for token in tokens}, f"no token ends with {text}"
-        assert sorted(translations, key=lambda text: text.start) == translations, "out of order"
+        assert sorted(translations, key=lambda t: t.start) == translations, "texts are out of order"
 
     def test_trn_02_the_cut_of_the_tokens_changes_nothing(self) -> None:
         """Tokens inserted one by one or an utterance at a time have the same translations."""

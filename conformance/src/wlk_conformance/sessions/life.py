@@ -225,7 +225,7 @@ class CommittedTokens:
         if token.start >= audio_time:
             yield "COM-06", where
         if not 0 <= token.start <= token.end <= audio_time + EPS:
-            yield "TIME-01", f"{where}; times must be in seconds"
+            yield "TIME-01", f"{where}; expected 0 <= start <= end <= that, in seconds"
 
 
 def _described(token: ASRToken) -> str:

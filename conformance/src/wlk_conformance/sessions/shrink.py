@@ -239,7 +239,7 @@ def compare(life: Life, twin: Life, stream: int) -> Violation | None:
     expected = _without_pauses(twin)
     if not life.is_complete:
         expected = expected[: len(life.tokens)]
-    what = "against the same audio alone, with repeated flushes and longer pauses (not counted)"
+    what = "against the same audio alone, flushes repeated, pauses longer (times exclude pauses)"
     try:
         check_same(expected, _without_pauses(life), what=what, tolerance=TOLERANCE)
     except AssertionError as error:

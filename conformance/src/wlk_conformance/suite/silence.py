@@ -248,7 +248,7 @@ class SpeakerRules:
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule("LANG-02", "a header is left in", kinds="S", tier="speech", requires="language-detection")
+    @rule("LANG-02", "header in the text", kinds="S", tier="speech", requires="language-detection")
     def test_the_language_is_detected(self, wlk: BackendUnderTest) -> None:
         """
         Language detection, if declared, is right on the speech clips.

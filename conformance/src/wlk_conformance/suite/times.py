@@ -28,7 +28,7 @@ ENOUGH_WORDS = 20  # recognised words needed, because a median of fewer is chanc
 class TimeRules:
     """Rules of token times."""
 
-    @rule("TIME-01", "ends are in frames, copied from the next start, or padded", is_first=True)
+    @rule("TIME-01", "ends in frames or ms, copied from the next start, or padded", is_first=True)
     def test_times_lie_inside_the_audio(self, wlk: BackendUnderTest) -> None:
         """Times are finite: 0 <= start <= end <= A + EPS."""
         _conversation(wlk)  # the monitor of every stream checks each token
@@ -41,8 +41,8 @@ class TimeRules:
         committed = len(wlk.require_tokens(driver.tokens, stimulus))
         misplaced = driver.processor.stats.misplaced_words
         assert misplaced <= MISPLACED * committed, (
-            f"{misplaced} words of the engine start outside the audio that it was called with, for "
-            f"{committed} words committed; times must be seconds from the first sample of that"
+            f"{misplaced} words of the engine start outside the audio of their call, for "
+            f"{committed} words committed; times must be seconds from its first sample"
         )
 
     @rule("TIME-02", "attention peaks are committed unchecked", "a reset drops the last start")

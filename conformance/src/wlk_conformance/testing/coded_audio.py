@@ -49,7 +49,7 @@ class DetectedToken:
     id: int
     origin: int  #: the start of the token
     start: int  #: its first sample in the stretch
-    end: int  #: the stop: just past its last sample in the stretch
+    end: int  #: just past its last sample in the stretch
 
 
 class LoudIsSpeech:
@@ -81,7 +81,7 @@ def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray
         if not 1 <= token.id <= MAX_ID or not 1 <= token.cells <= MAX_CELLS:
             raise ValueError(f"expected ids 1 to {MAX_ID} and 1 to {MAX_CELLS} cells, got {token}")
         if token.start < floor:
-            raise ValueError(f"{token} begins before cell {floor}, the end of the last token")
+            raise ValueError(f"{token} begins before cell {floor}, the end of the one before")
         floor = token.start + token.cells
         codes = (token.id << _OFFSET_BITS) + np.arange(token.cells * CELL_SAMPLES)
         span = slice(token.start * CELL_SAMPLES, floor * CELL_SAMPLES)

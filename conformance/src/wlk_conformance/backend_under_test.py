@@ -301,7 +301,7 @@ class BackendUnderTest:
 
     @contextmanager
     def closing(self, backend: Backend) -> Iterator[Backend]:
-        """Close *backend* after the block, whatever that raises, because LIFE-10 judges it."""
+        """Close *backend* after the block, ignoring its errors, because LIFE-10 judges them."""
         try:
             yield backend
         finally:

@@ -95,7 +95,7 @@ def _command(child: psutil.Process) -> str:
 
 @contextmanager
 def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
-    """Refuse new connections, name lookups and, if `is_lost`, open ones; yields the attempts."""
+    """Refuse name lookups and connections, even open ones if `is_lost`; yields the attempts."""
     attempts: list[str] = []
 
     def refuse(*args: Any, **_kwargs: Any) -> NoReturn:

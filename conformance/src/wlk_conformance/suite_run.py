@@ -179,7 +179,7 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
 def _stop_outcomes(
     under_test: BackendUnderTest, test: RuleTest | None, how: str, folder: Path
 ) -> list[TestOutcome]:
-    """Return a failure of the last call's rule and, if its rule is another, one of *test*."""
+    """Return a failure of the last call's rule, and one of *test* if it tests another rule."""
     call = CallRecord.read(folder / CALLS)
     if test is None:  # it crashed while exiting
         test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)

@@ -83,15 +83,15 @@ class Cutting(Honest):
 
 
 class Silent(Honest):
-    """Keeps failures to itself."""
+    """Does not report failures."""
 
     def handle(self, event):
         """Return only the words."""
         return [] if isinstance(event, Failure) else super().handle(event)
 
 
-class Telling(Honest):
-    """Tells clients the cause of a failure."""
+class Leaking(Honest):
+    """Sends clients the cause of a failure."""
 
     def handle(self, event):
         """Return the words, and the cause of a failure."""
@@ -100,7 +100,7 @@ class Telling(Honest):
         )
 
 
-class Deaf(Honest):
+class Unanswering(Honest):
     """Does not report a refusal."""
 
     def refuse(self, _error):
@@ -136,12 +136,12 @@ CLIENT = client(Honest)
         (Raising, {"PRO-02"}),
         (Cutting, {"PRO-03"}),
         (Silent, {"PRO-04"}),
-        (Telling, {"PRO-04"}),
-        (Deaf, {"PRO-05"}),
+        (Leaking, {"PRO-04"}),
+        (Unanswering, {"PRO-05"}),
     ],
 )
-def test_a_faulty_protocol_is_told_which_rules_it_breaks(kind, rules):
-    """It breaks those rules and no others."""
+def test_a_faulty_protocol_breaks_its_own_rules(kind, rules):
+    """It breaks those rules and no others, and a correct protocol breaks none."""
     assert rules == set(broken_rules(client(kind)))
 
 

@@ -141,7 +141,7 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
 
 @pytest.mark.parametrize(("fault", "count"), [("ProbabilityAboveOne", 1), ("AllTimesLate", 6)])
 def test_a_rule_that_a_call_breaks_is_a_failure_once(fault, count, monkeypatch):
-    """Words can be wrong for several reasons; a call that breaks a rule has one."""
+    """Words can be wrong for several reasons, but a call that breaks a rule names it."""
     calls = (Action(do="open"), Action(do="insert", samples=24_000), Action(do="drain"))
     drawn = session(*calls, tokens=((1, 0, 12), (2, 14, 3)))
     monkeypatch.setattr("wlk_conformance.sessions.campaign.generate", lambda *_: drawn)

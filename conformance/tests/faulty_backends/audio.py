@@ -42,7 +42,7 @@ def drops_odd_chunk(stream, audio, end_time=None):
         FaultyStream.insert_audio_chunk(stream, audio, end_time)
 
 
-@in_sessions("IN-01", on="heard")
+@in_sessions("IN-01", on="received")
 def misreads_strided_array(stream, audio):
     """Reads the memory of an array as if it were contiguous."""
     if not is_mono(audio) or audio.strides[0] <= 4:
@@ -50,7 +50,7 @@ def misreads_strided_array(stream, audio):
     return np.lib.stride_tricks.as_strided(audio, strides=(4,)).copy()
 
 
-@in_sessions("IN-01", on="heard")
+@in_sessions("IN-01", on="received")
 def writes_to_the_array(stream, audio):
     """Scales the caller's array in its own memory, which fails if the array is read-only."""
     if isinstance(audio, np.ndarray) and audio.dtype == np.float32:
@@ -58,7 +58,7 @@ def writes_to_the_array(stream, audio):
     return audio
 
 
-@in_sessions("IN-01", on="heard")
+@in_sessions("IN-01", on="received")
 def refuses_one_sample(stream, audio):
     """Refuses a chunk of one sample."""
     if np.size(audio) == 1:
@@ -80,25 +80,25 @@ class CountsOneSampleTwice(FaultyStream):
         return edit(stats, audio_seconds=stats.audio_seconds + self.extra / SAMPLE_RATE)
 
 
-@alone("IN-02", on="heard")
+@alone("IN-02", on="received")
 def accepts_any_dtype(stream, audio):
     """Converts int16 and float64 instead of refusing them."""
     return audio.astype(np.float32) if is_mono(audio) else audio
 
 
-@alone("IN-02", on="heard")
+@alone("IN-02", on="received")
 def flattens_stereo(stream, audio):
     """Flattens two channels into one of twice the length."""
     return audio.reshape(-1) if isinstance(audio, np.ndarray) and audio.ndim == 2 else audio
 
 
-@alone("IN-02", on="heard")
+@alone("IN-02", on="received")
 def accepts_nan(stream, audio):
     """Replaces NaN by zero."""
     return np.nan_to_num(audio, nan=0.0, posinf=1.0, neginf=-1.0) if is_float(audio) else audio
 
 
-@alone("IN-02", on="heard")
+@alone("IN-02", on="received")
 def clips_loud_samples(stream, audio):
     """Clips samples that cannot be sound."""
     if not is_float(audio):
@@ -124,7 +124,7 @@ def accepts_nan_in_backlog(stream, audio, end_time=None):
         FaultyStream.insert_audio_chunk(stream, audio, end_time)
 
 
-@in_sessions("IN-02", on="heard")
+@in_sessions("IN-02", on="received")
 def reads_start_of_chunk_for_nan(stream, audio):
     """Looks for NaN only in the first 1600 samples of a chunk."""
     if is_float(audio) and len(audio) > 1600 and np.isfinite(audio[:1600]).all():
@@ -132,7 +132,7 @@ def reads_start_of_chunk_for_nan(stream, audio):
     return audio
 
 
-@in_sessions("IN-02", on="heard")
+@in_sessions("IN-02", on="received")
 def takes_other_byte_order(stream, audio):
     """Accepts float32 of the other byte order, and reads it in the native one."""
     if getattr(audio, "dtype", None) != np.dtype(">f4"):
@@ -293,14 +293,14 @@ def insert_runs_the_model(stream, audio, end_time=None):
         stream.backend.engine_calls.wrap(int)()
 
 
-@by_tests("IN-04", on="heard")
+@by_tests("IN-04", on="received")
 def waits_a_little_in_each_insert(stream, audio):
     """Waits for 12 ms in each insert."""
     sleep(0.012)
     return audio
 
 
-@alone("IN-05", on="heard")
+@alone("IN-05", on="received")
 def cuts_its_buffer(stream, audio):
     """Keeps the last 15 s of one insert and drops the rest before it is transcribed."""
     if not is_mono(audio) or len(audio) <= WINDOW:

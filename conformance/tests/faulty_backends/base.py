@@ -81,10 +81,10 @@ class FaultyStream:
         return is_struck
 
     def insert_audio_chunk(self, audio, end_time=None):
-        self.stream.insert_audio_chunk(self.heard(audio), end_time)
+        self.stream.insert_audio_chunk(self.received(audio), end_time)
         self.chunks, self.chunk = self.chunks + 1, len(audio)
 
-    def heard(self, audio):
+    def received(self, audio):
         """Return the audio that is inserted in place of *audio*, of any type."""
         return audio
 

@@ -28,7 +28,7 @@ def exceeds_declared_start_error(stream, emission, call):
 
 
 class InventingStream(FaultyStream):
-    """A stream that commits "thanks" after half a minute whose level is in `levels`."""
+    """A stream that commits "Thank you." after half a minute whose level is in `levels`."""
 
     levels = (-1.0, 2.0)
     level = 0.0
@@ -46,7 +46,7 @@ class InventingStream(FaultyStream):
 
 @alone("QUAL-02", tiers=("speech",))
 class InventsWords(InventingStream):
-    """Commits "thanks" once in half a minute without speech."""
+    """Commits "Thank you." once in half a minute without speech."""
 
     def changed(self, emission, call):
         emission = super().changed(emission, call)
@@ -56,14 +56,14 @@ class InventsWords(InventingStream):
 
 @by_tests("QUAL-02", tiers=("speech",))
 class InventsWordsInLowNoise(InventingStream):
-    """Commits "thanks" in half a minute of barely audible noise."""
+    """Commits "Thank you." in half a minute of barely audible noise."""
 
     levels = (0.0, 0.05)
 
 
 @by_tests("QUAL-02", tiers=("speech",))
 class InventsWordsInTones(InventingStream):
-    """Commits "thanks" in half a minute of tones."""
+    """Commits "Thank you." in half a minute of tones."""
 
     levels = (0.049, 2.0)
 

@@ -81,7 +81,7 @@ class PublishedStream:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a chunk waits: the package decodes on every call, and should once per chunk."""
+        """Whether a chunk waits: the package decodes on every call, but should once per chunk."""
         return self._is_due
 
     @property
@@ -315,7 +315,7 @@ def measure_digits(chosen: dict[str, dict[str, Any]], minutes: float) -> None:
 def main() -> None:
     """Measure on digits, or on recordings."""
     parser = argparse.ArgumentParser(description="the cost of the published whisperlivekit")
-    parser.add_argument("--minutes", type=float, default=10.0, help="length; 10 by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--data", help="recordings instead of digits: manifest:FILE")
     parser.add_argument("--ctranslate2", type=Path, default=CTRANSLATE2, help="a CTranslate2 model")
     parser.add_argument(

@@ -113,7 +113,7 @@ def main() -> None:
     """Compare the loops on each backend."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each framework then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="length; 10 by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--tick", type=float, default=1.0, help="seconds; 1 by default")
     parser.add_argument("--backend", action="append", help="may be repeated; both by default")
     arguments = parser.parse_args()

@@ -97,7 +97,7 @@ def main() -> None:
     """Print the table."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each engine then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="length; 10 by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     minutes = parser.parse_args().minutes
     material = stream_of(60.0 * minutes)
     words = len(material.reference.words)

@@ -129,8 +129,8 @@ def test_every_distribution_has_the_same_version_and_caps_the_core():
             assert ["wlk-core>=0.1,<0.2"] == needs, project["name"]
 
 
-def test_the_project_speaks_of_itself_alone():
-    """No file of the project contains a path of some machine."""
+def test_no_file_contains_a_path_of_a_machine():
+    """No file of the project contains a path of a particular machine."""
     marks = [f"/{folder}/" for folder in ("work", "root", "home", "tmp")]
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts

@@ -56,7 +56,7 @@ def test_the_parts_of_the_error_rate_are_those_by_hand(turns, found, collar, par
     )
 
 
-def test_confusion_near_a_change_of_speaker_is_told_apart():
+def test_confusion_near_a_change_of_speaker_is_counted_separately():
     """Of two seconds of confusion, half a second is within half a second of the change."""
     errors = diarization_errors([A, B], spans((0, 0, 2), (1, 2, 8)))
 
@@ -163,7 +163,7 @@ class Opinion:
 
 @pytest.mark.parametrize(("over", "false", "delay", "waited"), [(1, 1, 0.45, 0), (0, 0, 1.2, 1)])
 def test_ends_of_turns_are_those_of_the_detector_or_of_silence(over, false, delay, waited):
-    """A detector that always says yes ends the turn in its pause; one that says no, by silence."""
+    """A detector that says yes ends the turn in the pause inside it; one that says no waits."""
     sample = talk()
     events = play(sample, "turn-detector", Opinion(over), 0.1, clock=Clock(timer=lambda: 0.0))
 

@@ -1,5 +1,5 @@
 """
-A strategy that damages valid bytes, and the number of cases per target: a profile, WLK_FUZZ.
+A strategy that damages valid bytes, and the profiles of WLK_FUZZ: how many cases to try.
 
 `ci`, the default, tries the same 300 cases for each target on every run.  `full` tries
 WLK_FUZZ_CASES new ones for each target, by default about a million in total, and keeps those that

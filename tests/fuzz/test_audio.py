@@ -91,7 +91,7 @@ def test_every_container_is_tried():
 
 def test_a_tag_in_another_encoding_is_no_failure():
     """Old recorders write artist names in Latin-1; in seven containers this once failed."""
-    tagged = [data for data in recordings() if b"Lavf" in data and data[:4] != b"OggS"]  # checksums
+    tagged = [d for d in recordings() if b"Lavf" in d and d[:4] != b"OggS"]  # which has checksums
     for data in tagged:
         sound = decode_file(io.BytesIO(data.replace(b"Lavf", b"M\xfcll")))
 

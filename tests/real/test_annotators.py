@@ -60,7 +60,7 @@ def events_of(audio, **annotator):
         return [event for chunk in chunks for event in session.feed(chunk)] + session.finish()
 
 
-def test_two_people_are_told_apart_and_the_words_stay():
+def test_two_people_are_distinguished_and_the_words_stay():
     """The DER is at most 12 % (measured: 8 %), and the tokens are those without the diarizer."""
     audio, turns = conversation()
     diarizer = Registry().load_annotator("diarizer", "clustering", MODELS / "speakers")

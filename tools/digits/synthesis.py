@@ -81,7 +81,7 @@ def _speak_festival(speaker: Speaker, text: str) -> bytes:
 
 
 def _speak_pico(speaker: Speaker, text: str) -> bytes:
-    from ttspico import TtsEngine  # noqa: PLC0415 - has to be compiled, and only renders voices
+    from ttspico import TtsEngine  # noqa: PLC0415 - pip compiles it, and only SVOX Pico needs it
 
     with _PICO:
         engine = TtsEngine(speaker.voice)

@@ -92,7 +92,7 @@ def course_parser(description: str | None, *, minutes: float, rate: float) -> An
         "--done", type=float, help="with --init: completed share of a course from scratch"
     )
     parser.add_argument("--leave-out", metavar="SPEAKER", help="a speaker to keep for measuring")
-    parser.add_argument("--minutes", type=float, default=minutes, help="of processor time")
+    parser.add_argument("--minutes", type=float, default=minutes, help="minutes of processor time")
     parser.add_argument("--rate", type=float, default=rate, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=0)
     return parser

@@ -207,7 +207,7 @@ def test_a_repeated_word_shrinks_to_its_pauses():
 
 
 def life_of(*tokens, pause, is_complete=True):
-    """Return a life with a pause of so many seconds after its first second."""
+    """Return a life with a pause of *pause* seconds after its first second."""
     clock = StreamClock(16_000).after(pause=pause).after(samples=16_000)
     return Life(clock, tokens=list(tokens), is_complete=is_complete)
 

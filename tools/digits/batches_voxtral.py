@@ -37,7 +37,7 @@ STEP_SAMPLES = 1280  # 80 ms
 DELAYS = (3, 6, 6, 10)  # steps; the default is drawn twice as often
 NOTHING = 10  # class of a step without a digit
 TAIL_STEPS = 11  # after the delay: the step of the prompt, and room for a long word
-SHORT_PAD = 8  # steps; positions are relative, so most batches can do with less silence in front
+SHORT_PAD = 8  # steps; positions are relative, so most batches need less leading silence
 STEP_SECONDS = 0.08
 
 _LOG_MEL = LogMel()

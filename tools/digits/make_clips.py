@@ -139,7 +139,7 @@ def write(clip: Clip, folder: Path) -> None:
 
 
 def main() -> None:
-    """Make every clip anew."""
+    """Render every clip again."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

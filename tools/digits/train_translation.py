@@ -39,7 +39,7 @@ REASONS = {
 
 
 def capital(text: str) -> str:
-    """Return *text* with a capital letter in front."""
+    """Return *text* with its first letter capitalised."""
     return text[:1].upper() + text[1:]
 
 

@@ -91,7 +91,7 @@ def run(
     **conditions: Any,
 ) -> None:
     """Measure BACKEND, or continue an interrupted run."""
-    from wlk_bench.config import load, prepare  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.config import load, prepare  # noqa: PLC0415 -- imports numpy
     from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
     from wlk_bench.runner import run_benchmark  # noqa: PLC0415 -- as above
 
@@ -112,7 +112,7 @@ def run(
 @click.argument("b", type=click.Path(path_type=Path, exists=True))
 def compare(a: Path, b: Path) -> None:
     """Compare result B with result A, sample by sample."""
-    from wlk_bench.compare import compare as compared  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.compare import compare as compared  # noqa: PLC0415 -- imports numpy
     from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
     results = read_result(a), read_result(b)
@@ -125,7 +125,7 @@ def compare(a: Path, b: Path) -> None:
 @output_option(required=True)
 def plot(files: tuple[Path, ...], output: Path) -> None:
     """Plot results: error against cost, latency, and cost over the stream."""
-    from wlk_bench.plots import draw  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.plots import draw  # noqa: PLC0415 -- imports numpy
     from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
     figure = draw([read_result(file) for file in files])
@@ -141,7 +141,7 @@ def selftest() -> None:
     """Check the metrics against figures worked out by hand for a three-second stream."""
     from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
 
-    from wlk_bench.selftest import cases  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.selftest import cases  # noqa: PLC0415 -- imports numpy
 
     table = Table("metric", "why", "by hand", "computed", "", box=None)
     verdicts = []

@@ -47,7 +47,7 @@ def annotator(
     MANIFEST is JSON lines with "audio" and, in seconds, "turns": [["ann", 0.3, 4.1], ...]; for a
     translator, which is fed in real time, "words": [["what", 0.3, 0.5], ...] and "translation".
     """
-    from wlk_bench.annotators.playing import play  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.annotators.playing import play  # noqa: PLC0415 -- imports numpy
     from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
     from wlk_bench.environment import describe_platform, detect_versions  # noqa: PLC0415 -- as above
     from wlk_core.options import parse_pairs  # noqa: PLC0415 -- `--help` needs none

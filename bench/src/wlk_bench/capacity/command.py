@@ -66,7 +66,7 @@ def capacity(
     have more or fewer, until they have found the most sessions whose chunks are done in time.
     """
     with extra("capacity"):
-        from wlk_bench.capacity.measurement import open_bench  # noqa: PLC0415 -- brings numpy
+        from wlk_bench.capacity.measurement import open_bench  # noqa: PLC0415 -- imports numpy
     from wlk_bench.capacity.search import search  # noqa: PLC0415 -- as above
     from wlk_bench.environment import describe_platform  # noqa: PLC0415 -- as above
 

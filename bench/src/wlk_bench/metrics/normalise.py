@@ -39,7 +39,7 @@ def normaliser(name: str) -> Callable[[str], str]:
 
         clean = english.EnglishTextNormalizer()
     elif name == "basic":
-        from whisper_normalizer import basic  # noqa: PLC0415 -- brings regex
+        from whisper_normalizer import basic  # noqa: PLC0415 -- imports regex
 
         clean = basic.BasicTextNormalizer()
     return lambda text: " ".join(clean(text).split())

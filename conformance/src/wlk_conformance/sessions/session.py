@@ -183,7 +183,7 @@ class Violation:
     """A rule that was broken."""
 
     rule: str
-    message: str  #: what was fed, what was expected and what came
+    message: str  #: what was fed, expected and received
     kind: Kind = "invariant"
     stream: str = ""  #: name of the stream
     twin: Session | None = None  #: for kind "differs", the session that has other words

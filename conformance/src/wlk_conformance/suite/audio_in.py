@@ -186,7 +186,7 @@ class AudioRules:
             unread.finish()
             check_same(expected, unread.tokens, what="many inserts and one finish", tolerance=0.1)
 
-    @rule("IN-05", "a buffer or counter overflows in the end", tier="long", since="2.0")
+    @rule("IN-05", "a buffer or counter overflows eventually", tier="long", since="2.0")
     def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
         self, wlk: BackendUnderTest
     ) -> None:

@@ -192,7 +192,7 @@ class LifeRules:
             assert speakers == ({"anna"} if wlk.has("speaker-turns") else {None}), str(speakers)
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule("LIFE-08", "pending audio is dropped, or the speaker of later text is", kinds="F")
+    @rule("LIFE-08", "pending audio, or the speaker of later text, is dropped", kinds="F")
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """If an answer ends early, only words that it would have contained are lost."""
         faults, stimulus = wlk.faults, wlk.speech(24, seed=19)

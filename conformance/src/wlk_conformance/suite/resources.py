@@ -53,7 +53,7 @@ class ResourceRules:
     @rule("RES-01", "ids or text of the whole stream are kept, or trimmed at pauses only")
     def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
-        State is bounded by a declared constant; a backend with bounded-state counts its state.
+        State is bounded by a declared constant; a backend that declares bounded-state counts it.
 
         On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.  Without
         pauses, the last minute holds what minute 2 held, apart from where a cut falls; so does
@@ -90,7 +90,7 @@ class ResourceRules:
             f"allocated: {left}"
         )
 
-    @rule("RES-01", "a list on the backend that is never emptied", since="2.0")
+    @rule("RES-01", "a list on the backend is never emptied", since="2.0")
     def test_lives_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates does not grow with resets, speaker turns and streams."""
         stimulus = wlk.speech(2, seed=2)

@@ -51,7 +51,7 @@ class SharingRules:
             driver.finish()
         check_solo(wlk, stimuli, drivers, "interleaved")
 
-    @rule("ISO-02", "hooks or caches of one stream are used by a forward of another")
+    @rule("ISO-02", "hooks or caches of one stream are used by a forward pass of another")
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N threaded streams equal solo runs, with forced interleaving in the engine."""
         stimuli = different_speech(wlk)

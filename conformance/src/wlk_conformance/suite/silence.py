@@ -226,7 +226,7 @@ class SpeakerRules:
         # The monitor of every stream checks the speaker of each token.
         wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule("LANG-01", "a forced language is never reported, or is detected after a silence")
+    @rule("LANG-01", "a forced language is never reported, or detection replaces it after silence")
     def test_languages_are_declared_codes(self, wlk: BackendUnderTest) -> None:
         """
         `detected_language` is None or a declared code.

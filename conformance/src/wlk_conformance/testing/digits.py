@@ -63,7 +63,7 @@ def load_clip(name: str) -> Clip:
         FileNotFoundError: there is no such clip; see clip_names.
 
     """
-    from wlk_core.audio.decode import decode_file  # noqa: PLC0415 -- brings av
+    from wlk_core.audio.decode import decode_file  # noqa: PLC0415 -- imports av
 
     description = json.loads(clip_path(name).with_suffix(".json").read_text(encoding="utf-8"))
     audio = np.concatenate(list(decode_file(clip_path(name))))

@@ -208,7 +208,7 @@ def _names(value: object, path: str) -> list[str]:
 def _turn_detection(
     value: object, config: RealtimeConfig, card: ModelCard, ignored: list[str]
 ) -> ServerVad | None:
-    """Return the voice activity detection in *value*; add fields it cannot honour to *ignored*."""
+    """Return the voice activity detection in *value*; add what cannot be honoured to *ignored*."""
     if value is None:
         return None
     name = "audio.input.turn_detection"

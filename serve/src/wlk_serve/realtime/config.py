@@ -70,7 +70,7 @@ class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# With a turn detector; the gate's silence was measured together with one.
+# For a turn detector: the gate's silence was measured together with one, see docs/turns.md.
 _SEMANTIC = ServerVad(type="semantic_vad", prefix_padding_ms=400, silence_duration_ms=1200)
 
 
